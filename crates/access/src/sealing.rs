@@ -2,7 +2,7 @@
 //! in a file that every member has.
 //!
 //! A sealed text names the file that it is the content of, so that it cannot be put in the place of another.
-//! Names have keyed hashes, under which the log's nodes see them. Format: `docs/formats/cluster-key.md`.
+//! Names have keyed hashes, under which the log's nodes see them. Format: `docs/formats/notes.md`.
 
 use disk::{Disk, FileAccess, durable_create, read_small};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -28,6 +28,7 @@ const NAME_BYTES_MAX: usize = 1_024;
 pub struct ClusterKey {
     key: LessSafeKey,
     names: hmac::Key,
+    forms: hmac::Key,
 }
 
 impl fmt::Debug for ClusterKey {
@@ -63,7 +64,15 @@ impl ClusterKey {
         let root = hmac::Key::new(HMAC_SHA256, octets);
         let derived = |purpose: &str| hmac::sign(&root, purpose.as_bytes());
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, derived("sealing").as_ref()).ok()?);
-        Some(Self { key, names: hmac::Key::new(HMAC_SHA256, derived("names").as_ref()) })
+        let [names, forms] =
+            ["names", "forms"].map(|purpose| hmac::Key::new(HMAC_SHA256, derived(purpose).as_ref()));
+        Some(Self { key, names, forms })
+    }
+
+    /// Returns the key for the tokens of forms on the web, so that any member takes a form that another one
+    /// has shown.
+    pub fn forms(&self) -> hmac::Key {
+        self.forms.clone()
     }
 
     /// Returns what stands for a name where the log's nodes see it.

@@ -284,6 +284,11 @@ impl MemberHandle {
                 }
             }
             for waiter in asked {
+                // Readers are answered from what is here.
+                if member.is_still() {
+                    waiter.tell(Err(NotCommitted::Stopped));
+                    continue;
+                }
                 fresh.insert(member.ask_fresh(), (waiter, now + FRESH_WAIT_MAX));
             }
             member.tick(now, self.world.unix_secs());

@@ -51,6 +51,8 @@ pub struct NodeConf {
     pub route_password: String,
     /// Public key of the operator, who creates the log.
     pub operator: String,
+    /// Public key of the user who looks at the nodes and removes one.
+    pub system: String,
     /// Members.
     pub members: Vec<EngineUser>,
     /// Certificates; without them connections are not encrypted.
@@ -103,7 +105,8 @@ impl NodeConf {
              {members}    \
                  ]\n  \
                }}\n  \
-               SYS {{}}\n\
+               # Who looks at the nodes, and removes one for good.\n  \
+               SYS {{ users: [ {{ nkey: {system} }} ] }}\n\
              }}\n\
              system_account: SYS\n",
             site = self.site,
@@ -118,6 +121,7 @@ impl NodeConf {
             routes = routes.join(", "),
             route_tls = tls("  "),
             operator = self.operator,
+            system = self.system,
         )
     }
 
@@ -187,6 +191,7 @@ mod tests {
             log_bytes: 64 << 30,
             route_password: "secret".into(),
             operator: "UOPERATOR".into(),
+            system: "USYSTEM".into(),
             members: vec![EngineUser { name: "fe1".into(), public_key: "UFE1".into() }],
             tls: None,
         };
@@ -196,6 +201,7 @@ mod tests {
             "max_file_store: 66560MB",
             "routes: [\"nats-route://routes:secret@e1:6222\", \"nats-route://routes:secret@e2:6222\"]",
             "{ nkey: UFE1, permissions: {",
+            "SYS { users: [ { nkey: USYSTEM } ] }",
             "\"nr.example.log\"",
             "\"_INBOX.fe1.>\"",
             "\"nr.example.m.fe1.>\"",

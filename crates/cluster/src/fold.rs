@@ -196,6 +196,15 @@ impl Fold {
         if self.position.entries == 0 { self.position.sequence } else { self.position.sequence - 1 }
     }
 
+    /// Reports whether the message at the last place that is applied can be the one that was applied there.
+    /// If not, the log is an older copy that has grown since.
+    pub fn has_applied(&self, message: &EngineMessage) -> bool {
+        let Ok(read) = LogMessage::read(&message.bytes) else { return false };
+        read.head.cluster == self.position.cluster
+            && self.position.tags.clone().note(read.head.tag) != TagVerdict::Fresh
+            && self.time_of(message, &read) <= self.position.time
+    }
+
     /// Returns the names of sites by their number in this spool.
     pub fn sites(&self) -> &[String] {
         &self.sites

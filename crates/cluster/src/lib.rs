@@ -50,7 +50,7 @@ pub use driver::{ClusterLog, EVENTS_MAX, MemberHandle, MemberStatus, ReadFreshne
 pub use engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
 pub use fold::{EntryOutcome, Fold, FoldStop, fetch_parts};
 pub use machine::MachineWorld;
-pub use member::{Member, MemberState};
+pub use member::{Member, MemberState, NEW_CLUSTER};
 pub use message::{ClusterId, MessageTag};
 pub use position::LogPosition;
 pub use proposer::{NotCommitted, ProposalId, ProposalResult};

@@ -7,6 +7,7 @@ use crate::agreement::{Agreement, WindowDigest};
 use crate::engine::{EngineEvent, EngineLog, LogReach};
 use crate::entry::{MemberEntry, Section, SectionWriter, UnsharedChange};
 use crate::fold::{EntryOutcome, Fold, FoldStop};
+use crate::members::FOLLOWS;
 use crate::position::TagVerdict;
 use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
 use spool::CommitTicket;
@@ -26,8 +27,14 @@ const FOLLOW_SILENT_MAX: Duration = Duration::from_secs(16);
 const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Interval at which the engine is asked for the reach of the log, while no reader asks.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Time for which the log may end before what was applied, as a node says that has just begun to lead it.
+const REWOUND_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the engine is asked again while it does not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// What helps where the log is lost.
+pub const NEW_CLUSTER: &str = "newsreel snapshot and newsreel restore make a site of what is here, and newsreel \
+     cluster create a new cluster of that";
 
 /// State of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +49,13 @@ pub enum MemberState {
     Behind,
     /// The log was created at another time than the one that was applied: it is another log.
     Foreign,
+    /// The log ends at this message, before what was applied: it is an older copy.
+    Rewound(u64),
     /// The others have made something else of the log up to this message: its news may not be shown.
     Diverged(u64),
-    /// It has stopped for good, with the reason.
+    /// A later process of this member has begun.
+    Replaced,
+    /// It has stopped for good, with the reason: a message cannot be applied.
     Stopped(String),
 }
 
@@ -52,19 +63,26 @@ impl fmt::Display for MemberState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CatchingUp => f.write_str("applies what the log had before"),
-            Self::Following => f.write_str("follows the log"),
+            Self::Following => f.write_str(FOLLOWS),
             Self::Stalled(why) => write!(f, "waits for its spool: {why}"),
             Self::Behind => f.write_str(
-                "has stopped: the log no longer has the next message; join again with a snapshot of another member",
+                "has stopped: the log no longer has the next message; join again with newsreel cluster join --replace in \
+                 an empty directory",
             ),
-            Self::Foreign => f.write_str("has stopped: the log was created again"),
+            Self::Foreign => write!(f, "has stopped: the log was created again; {NEW_CLUSTER}"),
+            Self::Rewound(last) => write!(
+                f,
+                "has stopped: the log ends at message {last}, before what was applied here, so it is an older copy; \
+                 {NEW_CLUSTER}"
+            ),
             Self::Diverged(upto) => write!(
                 f,
                 "has stopped: its news differ from those of the other members, as of message {upto} of the log; \
                  keep its directory for a report, and join again with newsreel cluster join --replace in an \
                  empty one"
             ),
-            Self::Stopped(why) => write!(f, "has stopped: {why}"),
+            Self::Replaced => f.write_str("has stopped: a later process of this member has begun"),
+            Self::Stopped(why) => write!(f, "has stopped: {why}; {NEW_CLUSTER}"),
         }
     }
 }
@@ -79,6 +97,16 @@ struct FreshQuestion {
     upto: Option<u64>,
 }
 
+/// A question to the engine for the reach of the log.
+#[derive(Debug, Clone, Copy)]
+struct ReachQuestion {
+    number: u64,
+    /// When it is given up.
+    until: Duration,
+    /// Last message that was applied when it was asked.
+    reached: u64,
+}
+
 /// A member.
 #[derive(Debug)]
 pub struct Member {
@@ -91,6 +119,8 @@ pub struct Member {
     reach: Option<LogReach>,
     /// Time of the last answer about the reach.
     reached_at: Option<Duration>,
+    /// Time since which the log ends before what was applied.
+    rewound_since: Option<Duration>,
     /// Whether the own entry of this incarnation is applied: only then others' messages are surely later.
     is_announced: bool,
     /// End of the log when this process began.
@@ -102,8 +132,8 @@ pub struct Member {
     stalled: Option<(crate::engine::EngineMessage, Duration)>,
     next_question: u64,
     next_fresh: u64,
-    /// Question on its way, and when it is given up.
-    asking: Option<(u64, Duration)>,
+    /// Question on its way.
+    asking: Option<ReachQuestion>,
     ask_at: Duration,
     fresh: Vec<FreshQuestion>,
     fresh_done: Vec<u64>,
@@ -138,6 +168,7 @@ impl Member {
             state: MemberState::CatchingUp,
             reach: None,
             reached_at: None,
+            rewound_since: None,
             is_announced: false,
             begun_at: None,
             follow_at: Some(Duration::ZERO),
@@ -195,7 +226,10 @@ impl Member {
 
     /// Reports whether it may propose: it follows the log, and is the newest process of its number.
     pub fn may_propose(&self) -> bool {
-        self.state == MemberState::Following && self.is_announced && self.is_ready()
+        self.state == MemberState::Following
+            && self.is_announced
+            && self.is_ready()
+            && self.rewound_since.is_none()
     }
 
     /// Takes a proposal.
@@ -207,6 +241,11 @@ impl Member {
             }
             _ => Err(NotCommitted::Stopped),
         }
+    }
+
+    /// Reports whether questions cannot become fresh: the member applies nothing.
+    pub fn is_still(&self) -> bool {
+        self.has_stopped() || self.stalled.is_some()
     }
 
     /// Asks that [`Member::take_fresh`] names the question once everything is applied that the log has now.
@@ -235,24 +274,35 @@ impl Member {
             EngineEvent::FollowEnded => self.follow_at = Some(now + FOLLOW_AGAIN_AFTER),
             EngineEvent::Message(message) => self.apply(message, now),
             EngineEvent::Reach { question, reach } => {
-                if self.asking.is_some_and(|(asked, _)| asked == question) {
-                    self.asking = None;
+                let asked = self.asking.take_if(|asked| asked.number == question);
+                if asked.is_some() {
                     self.ask_at = now + ASK_EVERY;
                 }
                 if let Some(reach) = reach {
-                    self.note_reach(question, reach, now);
+                    let ends_early = asked.is_some_and(|asked| reach.last < asked.reached);
+                    self.note_reach(question, reach, ends_early, now);
                 }
             }
         }
         self.settle_fresh();
     }
 
-    fn note_reach(&mut self, question: u64, reach: LogReach, now: Duration) {
+    /// Notes the reach of the log; `ends_early` if it ends before what was applied when that was asked.
+    fn note_reach(&mut self, question: u64, reach: LogReach, ends_early: bool, now: Duration) {
         if reach.created != self.fold.position().created {
             self.state = MemberState::Foreign;
             self.proposer.stop();
             return;
         }
+        if ends_early {
+            let since = *self.rewound_since.get_or_insert(now);
+            if now.saturating_sub(since) > REWOUND_MAX {
+                self.state = MemberState::Rewound(reach.last);
+                self.proposer.stop();
+            }
+            return;
+        }
+        self.rewound_since = None;
         if self.lag() == 0 {
             self.silent_since = now;
         }
@@ -278,7 +328,12 @@ impl Member {
     fn has_stopped(&self) -> bool {
         matches!(
             self.state,
-            MemberState::Behind | MemberState::Foreign | MemberState::Diverged(_) | MemberState::Stopped(_)
+            MemberState::Behind
+                | MemberState::Foreign
+                | MemberState::Rewound(_)
+                | MemberState::Diverged(_)
+                | MemberState::Replaced
+                | MemberState::Stopped(_)
         )
     }
 
@@ -355,11 +410,11 @@ impl Member {
                 self.proposer.folded(tag, outcomes, ticket);
             }
             TagVerdict::Fresh if tag.incarnation > own => {
-                self.state = MemberState::Stopped("a later process of this member has begun".into());
+                self.state = MemberState::Replaced;
                 self.proposer.outdated();
             }
             TagVerdict::Outdated if tag.incarnation == own => {
-                self.state = MemberState::Stopped("a later process of this member has begun".into());
+                self.state = MemberState::Replaced;
                 self.proposer.outdated();
             }
             _ => {}
@@ -384,11 +439,13 @@ impl Member {
             self.engine.follow(self.fold.reached());
         }
         self.ask(now);
-        if !self.is_announced && self.announcing.is_none() {
+        // Nothing is appended to a log that may be an older copy.
+        let is_whole = self.reached_at.is_some() && self.rewound_since.is_none();
+        if !self.is_announced && self.announcing.is_none() && is_whole {
             self.announcing = Some(self.proposer.propose(self.announcement.clone(), now));
         }
         self.proposer.tick(now);
-        if !self.has_stopped() {
+        if !self.has_stopped() && self.rewound_since.is_none() {
             while let Some((tag, bytes)) = self.proposer.next_message(now, time) {
                 self.engine.append(tag, bytes);
             }
@@ -398,14 +455,15 @@ impl Member {
 
     /// Asks the engine for the reach of the log: for the questions that wait, and else now and then.
     fn ask(&mut self, now: Duration) {
-        self.asking.take_if(|(_, until)| *until <= now);
+        self.asking.take_if(|asked| asked.until <= now);
         let is_wanted = self.fresh.iter().any(|fresh| fresh.asked.is_none()) || self.ask_at <= now;
         if self.asking.is_some() || !is_wanted {
             return;
         }
         let question = self.next_question;
         self.next_question += 1;
-        self.asking = Some((question, now + ASK_AGAIN_AFTER));
+        let (until, reached) = (now + ASK_AGAIN_AFTER, self.fold.reached());
+        self.asking = Some(ReachQuestion { number: question, until, reached });
         self.fresh
             .iter_mut()
             .filter(|fresh| fresh.asked.is_none())
@@ -428,9 +486,12 @@ impl Member {
 
     /// Returns when [`Member::tick`] has something to do at the latest.
     pub fn next_event(&self) -> Option<Duration> {
-        let asking = self.asking.map_or(self.ask_at, |(_, until)| until);
+        let asking = self.asking.map_or(self.ask_at, |asked| asked.until);
         let stalled = self.stalled.as_ref().map(|(_, again_at)| *again_at);
-        let events = [self.follow_at, self.silent_until(), Some(asking), stalled, self.proposer.next_event()];
+        // As in `tick`: else the thread would not rest meanwhile.
+        let follow_at = self.follow_at.filter(|_| self.stalled.is_none() && !self.has_stopped());
+        let proposals = self.proposer.next_event().filter(|_| self.rewound_since.is_none());
+        let events = [follow_at, self.silent_until(), Some(asking), stalled, proposals];
         events.into_iter().flatten().min()
     }
 

@@ -18,6 +18,8 @@ const SETTINGS_KEY: &str = "settings";
 const NAME_BYTES_MAX: usize = 32;
 /// Seconds after which a member that has not reported does not run.
 const REPORTED_SECS_MAX: u32 = 15;
+/// Time after which a member that has not reported counts as away.
+pub const SILENT_MAX: Duration = Duration::from_secs(REPORTED_SECS_MAX as u64);
 /// Seconds by which a report may be late.
 const LATE_SECS_MAX: i64 = 60;
 /// Maximum number of members.
@@ -169,6 +171,19 @@ pub fn add_member(table: &dyn EngineTable, name: &str) -> Result<u16, MembersErr
     })
 }
 
+/// Puts a member back that the table does not know, as after it was damaged; returns whether that was
+/// needed. One that has left stays so.
+pub fn keep_member(table: &dyn EngineTable, name: &str, number: u16) -> Result<bool, MembersError> {
+    change_members(table, |members| {
+        let is_there = members.iter().any(|member| member.number == number);
+        if !is_there {
+            members.push(NamedMember { number, name: name.to_owned(), has_left: false });
+            members.sort_by_key(|member| member.number);
+        }
+        Ok(!is_there)
+    })
+}
+
 /// Notes that a member has left; returns whether it was one, and how many others there still are.
 pub fn remove_member(table: &dyn EngineTable, name: &str) -> Result<(bool, usize), MembersError> {
     change_members(table, |members| {
@@ -295,6 +310,9 @@ pub fn raise_format(table: &dyn EngineTable) -> Result<(u8, bool), MembersError>
 /// State in the last report of a member that has ended in good order.
 pub const ENDED: &str = "has stopped";
 
+/// State of a member that takes connections and articles.
+pub const FOLLOWS: &str = "follows the log";
+
 /// What a member says about itself from time to time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemberReport {
@@ -359,6 +377,11 @@ impl HeardReport {
     /// Reports whether the member may run still; `now` is the time of the engine's clock.
     pub fn may_run(&self, now: u32) -> bool {
         self.report.state != ENDED && self.silent_secs(now) < REPORTED_SECS_MAX
+    }
+
+    /// Reports whether the member takes connections and articles, as far as is known; `now` is as there.
+    pub fn serves(&self, now: u32) -> bool {
+        self.may_run(now) && self.report.state == FOLLOWS
     }
 
     /// Returns the time since the report came, in seconds.
@@ -452,9 +475,20 @@ mod tests {
         assert_eq!(remove_member(&table, "fe2"), Ok((false, 1)));
         assert_eq!(number_of(&table, "fe2"), Ok(None));
         assert_eq!(add_member(&table, "fe2"), Ok(3));
+        assert_eq!((keep_member(&table, "fe2", 2), keep_member(&table, "fe2", 3)), (Ok(false), Ok(false)));
         assert_eq!(add_member(&table, "f 3"), Err(MembersError::Name("f 3".into())));
         let names: Vec<String> = members(&table).unwrap().into_iter().map(|member| member.name).collect();
         assert_eq!(names, ["fe1", "fe2", "fe2"]);
+    }
+
+    #[test]
+    fn members_put_themselves_back_into_an_empty_table() {
+        let table = MemoryEngine::new(1);
+        for (name, number) in [("fe3", 3), ("fe1", 1)] {
+            assert_eq!(keep_member(&table, name, number), Ok(true));
+        }
+        let names: Vec<String> = members(&table).unwrap().into_iter().map(|member| member.name).collect();
+        assert_eq!((names, add_member(&table, "fe4")), (vec!["fe1".to_owned(), "fe3".to_owned()], Ok(4)));
     }
 
     #[test]

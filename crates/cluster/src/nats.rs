@@ -7,6 +7,7 @@ mod replicas;
 
 use crate::engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
 use crate::engine_check::NodeFacts;
+use crate::member::NEW_CLUSTER;
 use crate::message::{ClusterId, MessageTag};
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
@@ -142,7 +143,11 @@ impl fmt::Display for NatsError {
             Self::Connect(why) => write!(f, "cannot connect to the engine: {why}"),
             Self::Credentials(file, error) => write!(f, "cannot read {}: {error}", file.display()),
             Self::NoLog(name) => {
-                write!(f, "the engine has no stream {name}: `newsreel cluster create` makes it")
+                write!(
+                    f,
+                    "the engine has no stream {name}: `newsreel cluster create` makes it. If there was one, and all its \
+                     nodes have lost it: {NEW_CLUSTER}"
+                )
             }
             Self::NoAnswer(why) => write!(f, "the engine does not answer about the log: {why}"),
             Self::Refused { doing, why } => write!(f, "cannot {doing}: {why}"),

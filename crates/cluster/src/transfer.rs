@@ -21,6 +21,10 @@ pub const PIECE_BYTES_MAX: usize = 512 << 10;
 const PIECES_AT_ONCE: usize = 8;
 /// Time for which a snapshot is kept although no one asks for it.
 const KEPT_MAX: Duration = Duration::from_secs(600);
+/// Age up to which a whole snapshot is offered to further members: later ones get one that is written then.
+const OFFERED_MAX: Duration = Duration::from_secs(60);
+/// Time since the last request for a piece after which no one fetches a snapshot any more.
+const FETCHED_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Pause before a snapshot that is being written is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// Time after which a member that does not answer is given up.
@@ -59,7 +63,26 @@ enum OfferState {
 struct OfferedSnapshot {
     id: u64,
     state: OfferState,
+    /// When it was begun; `None` if that was before the member was started.
+    begun_at: Option<Duration>,
     asked_at: Duration,
+    /// When a piece was asked for last.
+    piece_at: Option<Duration>,
+}
+
+impl OfferedSnapshot {
+    /// Reports whether a member that asks for a snapshot now gets this one: it is being written or fetched,
+    /// or has just been written.
+    fn is_offered(&self, now: Duration) -> bool {
+        let is_within = |at: Option<Duration>, most| at.is_some_and(|at| now.saturating_sub(at) <= most);
+        match self.state {
+            OfferState::Writing => true,
+            OfferState::Whole => {
+                is_within(self.begun_at, OFFERED_MAX) || is_within(self.piece_at, FETCHED_PAUSE_MAX)
+            }
+            OfferState::Failed(_) => false,
+        }
+    }
 }
 
 /// The snapshot that a member offers to others.
@@ -89,15 +112,16 @@ fn offered_id(name: &str) -> Option<u64> {
 }
 
 impl SnapshotOffer {
-    /// Creates the offer of a member that keeps snapshots in `dir`. One that is whole there is offered again,
-    /// so that a restart of the member interrupts none.
+    /// Creates the offer of a member that keeps snapshots in `dir`. The pieces of one that is whole there are
+    /// still to be had, so that a restart of the member interrupts no one who fetches it.
     pub fn open(disk: Arc<dyn Disk>, dir: PathBuf, world: Arc<dyn World>) -> io::Result<Self> {
         disk.create_dir(&dir)?;
         let mut offered: Option<OfferedSnapshot> = None;
         for name in disk.list(&dir)? {
             match offered_id(&name) {
                 Some(id) if offered.is_none() => {
-                    offered = Some(OfferedSnapshot { id, state: OfferState::Whole, asked_at: world.now() });
+                    let (state, asked_at) = (OfferState::Whole, world.now());
+                    offered = Some(OfferedSnapshot { id, state, begun_at: None, asked_at, piece_at: None });
                 }
                 _ => disk.remove(&dir.join(name))?,
             }
@@ -122,20 +146,20 @@ impl SnapshotOffer {
         self.drop_old();
         let now = self.world.now();
         let mut offered = self.offered.lock();
-        let usable = offered.as_mut().filter(|known| !matches!(known.state, OfferState::Failed(_)));
-        let (id, is_new) = match usable {
+        let (id, replaced) = match offered.as_mut().filter(|known| known.is_offered(now)) {
             Some(known) => {
                 known.asked_at = now;
-                (known.id, false)
+                (known.id, None)
             }
             None => {
-                let id = self.world.random();
-                *offered = Some(OfferedSnapshot { id, state: OfferState::Writing, asked_at: now });
-                (id, true)
+                let (id, state) = (self.world.random(), OfferState::Writing);
+                let new = OfferedSnapshot { id, state, begun_at: Some(now), asked_at: now, piece_at: None };
+                (id, Some(offered.replace(new)))
             }
         };
         drop(offered);
-        if is_new {
+        if let Some(old) = replaced {
+            old.into_iter().for_each(|old| self.remove(&old));
             begin(WantedSnapshot { id, file: self.dir.join(offered_name(id)) });
         }
         let mut answer = vec![answer::NAMED];
@@ -167,10 +191,13 @@ impl SnapshotOffer {
             known.state != OfferState::Writing && now.saturating_sub(known.asked_at) > KEPT_MAX
         };
         let old = self.offered.lock().take_if(is_old);
-        if let Some(old) = old {
-            // If that fails, the next start removes it, or offers it again.
-            let _ = self.disk.remove(&self.dir.join(offered_name(old.id)));
-        }
+        old.into_iter().for_each(|old| self.remove(&old));
+    }
+
+    /// Removes the file of a snapshot that is not offered any more. If that fails, it takes room until a
+    /// later start removes it.
+    fn remove(&self, old: &OfferedSnapshot) {
+        let _ = self.disk.remove(&self.dir.join(offered_name(old.id)));
     }
 
     /// Returns the piece at an offset; `None` if the request cannot be read.
@@ -181,6 +208,7 @@ impl SnapshotOffer {
             return Some(vec![answer::UNKNOWN]);
         };
         known.asked_at = self.world.now();
+        known.piece_at = Some(known.asked_at);
         let is_whole = match &known.state {
             OfferState::Failed(why) => return Some(refusal(why)),
             state => *state == OfferState::Whole,
@@ -592,7 +620,7 @@ mod tests {
         let name = disk.list(dir).unwrap().remove(0);
         let before = disk.open(&dir.join(&name), OpenMode::ReadOnly).unwrap().len().unwrap();
         assert!(before > 8 * PIECE_BYTES_MAX as u64, "{before}");
-        // The member starts again meanwhile: what is whole is offered again.
+        // The member starts again meanwhile: the pieces of what is whole are still to be had.
         let lowest = AtomicU64::new(u64::MAX);
         let ask = |requests: Vec<Vec<u8>>| {
             for request in requests.iter().filter(|request| requests.len() > 1 && request.len() == 17) {
@@ -605,8 +633,9 @@ mod tests {
         assert!(read(&disk, &file) == offering.all);
         assert_eq!(lowest.load(Ordering::Relaxed), before);
         let offer = SnapshotOffer::open(offering.disk.clone(), "/offers".into(), world.clone()).unwrap();
-        let named = offer.answer(&[request::NAME], |_| panic!("there is a whole one"));
-        assert!(matches!(SnapshotAnswer::read(&named, 0), Some(SnapshotAnswer::Named(_))));
+        let id = u64::from_str_radix(name.trim_end_matches(FETCHING_SUFFIX), 16).unwrap();
+        let piece = offer.answer(&piece_request(id, 0), |_| panic!("there is a whole one"));
+        assert!(matches!(SnapshotAnswer::read(&piece, 0), Some(SnapshotAnswer::Piece { .. })));
         // One that no one asks for is removed, and what was fetched of it begins again.
         disk.rename(&file, &dir.join(&name)).unwrap();
         world.wait(world.now() + KEPT_MAX + Duration::from_secs(1));
@@ -616,6 +645,42 @@ mod tests {
         let again = fetch_snapshot(&disk, dir, &ask, &*world, &()).unwrap();
         assert!(again != file && read(&disk, &again) == offering.all);
         assert_eq!(disk.list(dir).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn members_that_ask_later_get_a_snapshot_that_is_written_for_them() {
+        let world = Arc::new(PassingWorld::default());
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let open = || SnapshotOffer::open(disk.clone(), "/offers".into(), world.clone()).unwrap();
+        // Returns the id, and whether a snapshot was begun for it; it is written at once.
+        let ask = |offer: &SnapshotOffer| {
+            let mut begun = None;
+            let named = offer.answer(&[request::NAME], |wanted| begun = Some(wanted));
+            if let Some(wanted) = &begun {
+                put(&*disk, &wanted.file, b"a snapshot");
+                offer.written(wanted);
+            }
+            let Some(SnapshotAnswer::Named(id)) = SnapshotAnswer::read(&named, 0) else {
+                panic!("{named:?}")
+            };
+            (id, begun.is_some())
+        };
+        let pass = |secs| world.wait(world.now() + Duration::from_secs(secs));
+        let offer = open();
+        let (first, _) = ask(&offer);
+        pass(50);
+        assert_eq!(ask(&offer), (first, false), "written a moment ago");
+        pass(50);
+        offer.answer(&piece_request(first, 0), |_| {});
+        assert_eq!(ask(&offer), (first, false), "another member fetches it");
+        pass(20);
+        let (second, is_begun) = ask(&offer);
+        assert!(is_begun && second != first);
+        assert_eq!(disk.list(Path::new("/offers")).unwrap(), [offered_name(second)]);
+        // A restart does not make it young.
+        let offer = open();
+        assert!(ask(&offer).1);
+        assert_eq!(disk.list(Path::new("/offers")).unwrap().len(), 1);
     }
 
     #[test]

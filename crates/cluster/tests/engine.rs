@@ -375,6 +375,7 @@ fn a_member_may_append_and_read_and_change_no_stream() {
         log_bytes: 1 << 30,
         route_password: "secret".into(),
         operator: key("operator"),
+        system: key("system"),
         members: vec![user("fe1"), user("fe2")],
         tls: None,
     };

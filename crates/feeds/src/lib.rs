@@ -220,6 +220,11 @@ impl Feeds {
         }
     }
 
+    /// Returns whether another member of the cluster feeds a peer.
+    pub fn is_elsewhere(&self, peer: &str) -> bool {
+        self.running.lock().get(peer).is_some_and(|running| running.peer.is_elsewhere())
+    }
+
     /// Returns the names of the peers that are fed.
     pub fn names(&self) -> Vec<String> {
         self.running.lock().keys().cloned().collect()

@@ -90,6 +90,9 @@ impl From<spool::SpoolError> for MemberError {
 /// Name of the operator among the users of the log's nodes; no member has it.
 pub const OPERATOR: &str = "operator";
 
+/// Name of the user who looks at the log's nodes, and removes one; no member has it.
+pub const SYSTEM: &str = "system";
+
 /// Source of the news of a member that joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JoinSource {
@@ -219,10 +222,12 @@ pub struct ClusterMemberStatus {
 }
 
 /// What a member has said about itself.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct ClusterMemberReport {
-    /// Time of the report, in Unix seconds.
+    /// Time of the report, in Unix seconds by the clock of the member.
     pub time: u32,
+    /// Time since the report came, in seconds by the clock of the log's nodes.
+    pub silent_secs: u32,
     /// Version of newsreel.
     pub version: String,
     /// Last message of the log that is applied.
@@ -233,6 +238,8 @@ pub struct ClusterMemberReport {
     pub state: String,
     /// Whether it has reported lately, and has not stopped.
     pub may_run: bool,
+    /// Whether it also follows the log, and takes connections.
+    pub serves: bool,
 }
 
 /// Lets the spool follow the log of the cluster, if there is one: from then on the log alone changes it.

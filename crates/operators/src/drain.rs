@@ -26,6 +26,8 @@ impl Operation for DrainOperation {
         let site = &server.site;
         warn!(wait_secs = self.wait_secs, "draining: no new connections are taken, then the server stops");
         site.drain();
+        // So that the other members do not retire meanwhile.
+        site.spool.shared_log().into_iter().for_each(|log| log.retire());
         let (begun, wait_max) = (Instant::now(), Duration::from_secs(self.wait_secs));
         while site.permits.all() > 0 && begun.elapsed() < wait_max && !site.is_stopping() {
             std::thread::sleep(LOOK_EVERY);

@@ -1,7 +1,9 @@
 //! `newsreel ctl feed` and `newsreel batch`: commands to the feed of a peer.
 
+use super::leading::feed_job;
 use super::operation::{OperatedSite, Operation, replied};
 use super::reply::Reply;
+use super::running::Server;
 use super::sink::Sink;
 use clap::{Args, Subcommand};
 use feeds::{BatchCounts, BatchError, FeedStartPoint, Feeds, OperatorOrder, batch_without_server};
@@ -19,6 +21,14 @@ enum FeedOrderError {
     /// This peer is not fed.
     #[error("there is no feed to a peer `{0}`")]
     NoFeed(String),
+    /// Another member of the cluster feeds the peer, and takes the orders.
+    #[error("{peer} is fed by {feeder}, where this command is to be given")]
+    Elsewhere {
+        /// Name of the peer.
+        peer: String,
+        /// The member, in words.
+        feeder: String,
+    },
     /// The feed to this peer could not store the change.
     #[error("feed to {0}: {1}")]
     NotDone(String, io::Error),
@@ -58,8 +68,23 @@ pub struct FeedOperation {
 impl Operation for FeedOperation {
     fn run(&self, site: &OperatedSite<'_>, sink: &mut Sink<'_>) -> bool {
         let Some(server) = site.server(sink) else { return false };
-        replied(order(&server.feeds, &self.peer, &self.command).map(Reply::Text), sink)
+        let ordered = refuse_elsewhere(server, &self.peer);
+        let ordered = ordered.and_then(|()| order(&server.feeds, &self.peer, &self.command));
+        replied(ordered.map(Reply::Text), sink)
     }
+}
+
+/// Refuses orders to a feed that another member of the cluster has.
+fn refuse_elsewhere(server: &Server, peer: &str) -> Result<(), FeedOrderError> {
+    if !server.feeds.is_elsewhere(peer) {
+        return Ok(());
+    }
+    let job = feed_job(peer);
+    let members = server.site.spool.shared_log().map(|log| log.overview().members).unwrap_or_default();
+    let feeder = members.into_iter().find(|member| member.jobs.contains(&job));
+    let feeder =
+        feeder.map_or_else(|| "another member".to_owned(), |member| format!("the member {}", member.name));
+    Err(FeedOrderError::Elsewhere { peer: peer.to_owned(), feeder })
 }
 
 /// Passes a command on to a feed; returns what it has done.

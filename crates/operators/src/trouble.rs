@@ -62,18 +62,26 @@ pub fn all(report: &Report, now: u64) -> Vec<ReportedProblem> {
 /// Time for which a member should be able to be away, in seconds.
 const REACH_SECS_MIN: u64 = 86_400;
 
+/// Number of nodes that a log needs.
+const NODES_MIN: usize = 3;
+
 /// Adds what is wrong in the cluster beside this member.
 fn of_cluster(own: &MemberFigures, found: &mut Vec<ReportedProblem>) {
     for member in own.members.iter().filter(|member| !member.running && member.silent_secs.is_some()) {
         let silent = about_span(member.silent_secs.unwrap_or_default());
         let what = format!("The member {} has been away for {silent}", member.name);
-        let advice =
-            "The others serve. Start it, or, if its disk is lost: `newsreel cluster join --replace`.";
+        let advice = "Start it, or, if its disk is lost: `newsreel cluster join --replace`; `newsreel cluster remove` ends its \
+             membership.";
         found.push(trouble(Severity::Warn, what, advice));
     }
     for member in own.members.iter().filter(|member| member.agrees == Some(false)) {
         let what = format!("The member {} has other news than others at its position", member.name);
         let advice = "Compare `newsreel cluster status` on all members; let the odd one join again.";
+        found.push(trouble(Severity::Bad, what, advice));
+    }
+    if (1..NODES_MIN).contains(&own.nodes.len()) {
+        let what = format!("The log is kept by {} only", counted(own.nodes.len() as u64, "node"));
+        let advice = "Give its stream and its table three replicas again: what a node loses is lost.";
         found.push(trouble(Severity::Bad, what, advice));
     }
     for node in own.nodes.iter().filter(|node| !node.current) {

@@ -135,6 +135,12 @@ fn check(disk: &Arc<dyn Disk>, spool: Spool, config: &SpoolConfig, fed: u64, wha
         assert!(wire.is_some() || may_be_displaced, "{what}: {} is lost", news.id);
     }
     assert!(named.len() > 300, "{what}: {}", named.len());
+    // Attempts that failed have used up no numbers: members of a cluster have the same ones.
+    for group in (0..GROUPS).map(|n| format!("test.g{n}")) {
+        let filed = all.values().filter(|news| news.groups.contains(&group)).count() as u64;
+        let id = spool.group_id(group.as_bytes()).unwrap();
+        assert_eq!(spool.group(id).unwrap().marks().high, filed, "{what}: {group}");
+    }
     assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
     let closed = spool.close();
     assert!(closed.is_ok(), "{what}: {closed:?}");

@@ -29,7 +29,8 @@ async fn ready(State(shared): State<Arc<WebState>>) -> Response {
         return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is paused.");
     }
     if !site.filer.log().is_accepting() {
-        let text = "This member does not follow the log of the cluster; see newsreel status.";
+        let state = site.spool.shared_log().map(|log| log.status().state).unwrap_or_default();
+        let text = format!("No articles are accepted: this member of a cluster {state}.");
         return answers::text(StatusCode::SERVICE_UNAVAILABLE, text);
     }
     match site.spool.trouble() {

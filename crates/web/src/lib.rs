@@ -43,6 +43,7 @@ mod visitor;
 mod visits;
 
 use access::ClientEndpoint;
+use access::sealing::ClusterKey;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use connection::HttpConnection;
@@ -56,6 +57,7 @@ use operators::running::Server;
 use reading::ties::ThreadTies;
 use reading::traffic::MonthlyTraffic;
 use rendering::Renderers;
+use ring::hmac;
 use sessions::WebLogins;
 use site::listening::{ConnectionProtocol, SessionTask};
 use site::{ConnectionPermits, Site};
@@ -120,12 +122,20 @@ pub struct HttpService {
 /// Maximum number of connections that are refused with an answer at the same time.
 const REFUSALS_MAX: usize = 100;
 
+/// Returns the key for the tokens of forms that the members of a cluster share; `None` if there is none.
+fn key_of_forms(site: &Site) -> Option<hmac::Key> {
+    let cluster = &site.config.current().cluster;
+    // What is wrong with the file is logged where the shared files are opened.
+    let key = cluster.is_used().then(|| ClusterKey::read(&**site.spool.disk(), &cluster.key).ok().flatten());
+    key.flatten().map(|key| key.forms())
+}
+
 impl HttpService {
     /// Creates the HTTP side of a server that is being assembled.
     pub fn new(site: &Arc<Site>, server: Weak<Server>) -> Arc<Self> {
         let shared = Arc::new(WebState {
             site: site.clone(),
-            sessions: WebLogins::new(),
+            sessions: WebLogins::new(key_of_forms(site)),
             providers: oidc::ProviderLogins::new(),
             samples: LoadHistory::default(),
             memory: Arc::default(),

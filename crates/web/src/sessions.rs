@@ -3,8 +3,9 @@
 //! A browser holds a random identifier in a cookie. The server stores only its hash, with the user; an
 //! identifier without a login needs no memory. Logging in makes a new one, so that a known one cannot have
 //! been put into the browser before (session fixation). The token of a form is a keyed hash of the
-//! identifier: another site can neither read nor compute it. Everything is lost at a restart. The table is
-//! locked briefly, and nothing else meanwhile. Source: RFC 6265.
+//! identifier: another site can neither read nor compute it. The members of a cluster have one key for that,
+//! so that a form may go to another member than the one that has shown it. All else is lost at a restart. The
+//! table is locked briefly, and nothing else meanwhile. Source: RFC 6265.
 
 use access::User;
 use base64::Engine;
@@ -72,14 +73,17 @@ pub(super) struct WebLogins {
 }
 
 impl WebLogins {
-    /// Creates an empty table. Without random numbers logins are impossible, as identifiers cannot be made.
-    pub fn new() -> Self {
+    /// Creates an empty table. The key for the tokens of forms is a random one, or one that servers share.
+    /// Without random numbers logins are impossible, as identifiers cannot be made.
+    pub fn new(shared_key: Option<hmac::Key>) -> Self {
         let random = SystemRandom::new();
-        let mut key = [0; 32];
-        let key = match random.fill(&mut key) {
-            Ok(()) => hmac::Key::new(hmac::HMAC_SHA256, &key),
-            Err(_) => hmac::Key::new(hmac::HMAC_SHA256, b""),
-        };
+        let key = shared_key.unwrap_or_else(|| {
+            let mut key = [0; 32];
+            match random.fill(&mut key) {
+                Ok(()) => hmac::Key::new(hmac::HMAC_SHA256, &key),
+                Err(_) => hmac::Key::new(hmac::HMAC_SHA256, b""),
+            }
+        });
         Self { open: Leaf::default(), random, key }
     }
 
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn a_login_ends_by_itself_and_when_it_is_ended() {
         let web = with_trash("[web]\nsession_longest = \"8 h\"").web;
-        let (sessions, now) = (WebLogins::new(), Instant::now());
+        let (sessions, now) = (WebLogins::new(None), Instant::now());
         let name = |id: &SessionId, minutes: u64| {
             let user = sessions.user(id, &web, now + Duration::from_secs(60 * minutes));
             user.map(|(user, mark)| format!("{} {mark}", user.name))
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn the_login_unused_longest_is_dropped() {
         let web = with_trash("[web]\nsessions_max = 2").web;
-        let (sessions, now) = (WebLogins::new(), Instant::now());
+        let (sessions, now) = (WebLogins::new(None), Instant::now());
         let later = |secs| now + Duration::from_secs(secs);
         let [first, second] = [0, 1].map(|secs| sessions.begin(user("a"), MARK, &web, later(secs)).unwrap());
         sessions.user(&first, &web, later(2)).unwrap();
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn the_logins_of_one_user_end_none_of_another() {
         let web = with_trash("[web]\nsessions_max = 50").web;
-        let (sessions, now) = (WebLogins::new(), Instant::now());
+        let (sessions, now) = (WebLogins::new(None), Instant::now());
         let later = |secs| now + Duration::from_secs(secs);
         let other = sessions.begin(user("carol"), MARK, &web, now).unwrap();
         let many = (0..60).map(|n| sessions.begin(user("bob"), MARK, &web, later(n)).unwrap());
@@ -211,12 +215,15 @@ mod tests {
 
     #[test]
     fn a_form_token_belongs_to_one_identifier() {
-        let sessions = WebLogins::new();
+        let sessions = WebLogins::new(None);
         let [own, other] = [(); 2].map(|()| sessions.new_id().unwrap());
         let token = sessions.form_token(&own);
         assert!(sessions.is_form_token(&own, &token));
         assert!(!sessions.is_form_token(&other, &token));
-        assert!(!WebLogins::new().is_form_token(&own, &token), "of another server");
+        assert!(!WebLogins::new(None).is_form_token(&own, &token), "of another server");
+        let [shown, sent] =
+            ["key", "key"].map(|key| WebLogins::new(Some(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()))));
+        assert!(sent.is_form_token(&own, &shown.form_token(&own)), "of another member of a cluster");
         for wrong in ["", "x", "====", token.get(1..).unwrap()] {
             assert!(!sessions.is_form_token(&own, wrong), "{wrong}");
         }

@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
-        let id = crate::sessions::WebLogins::new().new_id().unwrap();
+        let id = crate::sessions::WebLogins::new(None).new_id().unwrap();
         let held = |lines: &[String]| {
             let mut headers = HeaderMap::new();
             for line in lines {

@@ -15,9 +15,9 @@ use std::time::Duration;
 const TRIES_MAX: usize = 42;
 /// Time after which the engine removes a consumer that is not used.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
-/// Messages and bytes that are asked for at a time.
-const FETCH_MESSAGES: usize = 256;
-const FETCH_BYTES: usize = 4 << 20;
+/// Messages that are asked for at a time. They are not limited in bytes: the engine ends a fetch with an
+/// error at the first message that does not fit. A message has at most 1 MiB.
+const FETCH_MESSAGES: usize = 32;
 
 /// A reader of the replica of one node.
 pub struct ReplicaReader {
@@ -101,7 +101,7 @@ impl NatsEngine {
 /// Fetches the next messages of a consumer, as many as there are.
 async fn fetch(consumer: &Consumer<pull::Config>, wanted: usize) -> Result<Vec<ReplicaMessage>, NatsError> {
     let refused = refused("read a replica of the log");
-    let fetching = consumer.fetch().max_messages(wanted).max_bytes(FETCH_BYTES).messages().await;
+    let fetching = consumer.fetch().max_messages(wanted).messages().await;
     let mut messages = fetching.map_err(|e| refused(&e))?;
     let mut all = Vec::new();
     while let Some(message) = messages.next().await {

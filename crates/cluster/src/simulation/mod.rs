@@ -473,7 +473,11 @@ impl Simulation {
                 self.machines[at].is_overtaken = true;
                 self.note(|| format!("member {at} is overtaken"));
             }
-            MemberState::Stopped(_) | MemberState::Diverged(_) | MemberState::Foreign => {
+            MemberState::Stopped(_)
+            | MemberState::Diverged(_)
+            | MemberState::Rewound(_)
+            | MemberState::Replaced
+            | MemberState::Foreign => {
                 panic!("member {at} has stopped: {state:?}")
             }
             MemberState::Stalled(why) if !self.machines[at].disk.crashed() => {

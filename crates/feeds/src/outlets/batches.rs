@@ -98,6 +98,9 @@ pub(crate) fn make_now(peer: &Arc<PeerFeed>, shared: &FeedContext) -> Result<Bat
     let Outlet::Batches(own) = &peer.outlet else {
         return Err(BatchError::NoBatches(peer.name.clone()));
     };
+    if peer.is_elsewhere() {
+        return Err(BatchError::Elsewhere(peer.name.clone()));
+    }
     if peer.is_halted() {
         return Err(BatchError::Stopped(peer.name.clone()));
     }
@@ -144,6 +147,9 @@ pub enum BatchError {
     /// The feed to the peer of this name does not make batches.
     #[error("the feed to {0} does not make batches: it has no key `batch`")]
     NoBatches(String),
+    /// Another member of the cluster feeds the peer of this name.
+    #[error("{0} is fed by another member of the cluster, which makes its batches")]
+    Elsewhere(String),
     /// An operator has stopped the feed to the peer of this name.
     #[error("the feed to {0} is stopped")]
     Stopped(String),

@@ -165,6 +165,8 @@ pub(crate) struct PeerFeed {
     pub is_working: AtomicBool,
     /// Whether an operator has stopped it.
     pub is_stopped: AtomicBool,
+    /// Whether another member of the cluster feeds the peer.
+    is_elsewhere: AtomicBool,
     /// Whether a settled offer could not be recorded at once.
     pub is_unnoted: AtomicBool,
     /// Whether waiting attempts should be made now.
@@ -216,6 +218,8 @@ impl PeerFeed {
             attention: Notify::new(),
             is_working: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
+            // In a cluster it begins once it is known that no other member feeds the peer.
+            is_elsewhere: AtomicBool::new(spool.shared_log().is_some()),
             is_unnoted: AtomicBool::new(false),
             is_hurried: AtomicBool::new(false),
             end: watch::Sender::new(false),
@@ -236,10 +240,15 @@ impl PeerFeed {
 
     /// Returns whether connections should take no more offers.
     pub fn is_halted(&self) -> bool {
-        self.is_ending() || self.is_stopped.load(Ordering::Relaxed)
+        self.is_ending() || self.is_stopped.load(Ordering::Relaxed) || self.is_elsewhere()
     }
 
-    /// Carries out an operator's order.
+    /// Returns whether another member of the cluster feeds the peer.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere.load(Ordering::Relaxed)
+    }
+
+    /// Carries out an order.
     pub fn order(&self, spool: &Spool, order: OperatorOrder) -> io::Result<()> {
         match order {
             OperatorOrder::Start => {
@@ -247,6 +256,20 @@ impl PeerFeed {
                 self.is_hurried.store(true, Ordering::Relaxed);
             }
             OperatorOrder::Stop => self.is_stopped.store(true, Ordering::Relaxed),
+            OperatorOrder::Here => {
+                self.is_elsewhere.store(false, Ordering::Relaxed);
+                self.is_hurried.store(true, Ordering::Relaxed);
+            }
+            OperatorOrder::Elsewhere(settled) => {
+                let was_elsewhere = self.is_elsewhere.swap(true, Ordering::Relaxed);
+                if let Some(mark) = settled {
+                    let mut window = self.window.lock();
+                    window.queue.clear();
+                    window.source = OfferSource::Seek(mark);
+                } else if was_elsewhere {
+                    return Ok(());
+                }
+            }
             OperatorOrder::Flush => {
                 self.window.lock().queue.hurry();
                 self.is_hurried.store(true, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use spool::{JournalBatch, JournalEvent, JournalMark, Spool, TailStart};
 use std::io;
 
-/// An operator's order to a feed.
+/// An order to a feed, by an operator or as jobs move between the members of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperatorOrder {
     /// Send.
@@ -14,6 +14,10 @@ pub enum OperatorOrder {
     Flush,
     /// Continue at another position.
     From(FeedStartPoint),
+    /// Send, as far as no operator has stopped the feed: this member of a cluster feeds the peer from now on.
+    Here,
+    /// Send nothing: another member of the cluster feeds the peer. What is before the mark is settled.
+    Elsewhere(Option<JournalMark>),
 }
 
 /// A position to continue at.

@@ -17,8 +17,8 @@ figures! {
     #[serde(default)]
     pub struct FeedStatus {
         /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
-        /// limit), `waiting` (for another attempt) or `stopped` (by an operator, or as another member of the
-        /// cluster feeds the peer).
+        /// limit), `waiting` (for another attempt), `stopped` (by an operator) or `elsewhere` (another member
+        /// of the cluster feeds the peer).
         text state: String => words("state" = |feed, _| feed.state_text(), Status) text("feed", Top),
         /// Open connections to the peer.
         gauge connections: u64 => count("connections", Status),
@@ -152,7 +152,10 @@ pub(crate) fn of(peer: &PeerFeed, hub: JournalMark) -> FeedStatus {
         (Some(read), Some(end)) => end.saturating_sub(read),
         _ => 0,
     };
+    // What waits here is sent, or has been, by the member that feeds the peer.
+    let is_here = !peer.is_elsewhere();
     let (state, retry_secs) = match *peer.doing.lock() {
+        _ if !is_here => ("elsewhere", None),
         _ if peer.is_stopped.load(Ordering::Relaxed) => ("stopped", None),
         FeedActivity::Idle => ("idle", None),
         FeedActivity::Connecting => ("connecting", None),
@@ -174,9 +177,11 @@ pub(crate) fn of(peer: &PeerFeed, hub: JournalMark) -> FeedStatus {
         connections: peer.connections.load(Ordering::Relaxed) as u64,
         state: state.to_owned(),
         retry_secs,
-        lag_articles: in_window as u64 + unread,
-        lag_bytes: hub.position.saturating_sub(mark.position),
-        lag_secs: oldest.map_or(0, |arrived| unix_secs().saturating_sub(u64::from(arrived))),
+        lag_articles: if is_here { in_window as u64 + unread } else { 0 },
+        lag_bytes: if is_here { hub.position.saturating_sub(mark.position) } else { 0 },
+        lag_secs: oldest
+            .filter(|_| is_here)
+            .map_or(0, |arrived| unix_secs().saturating_sub(u64::from(arrived))),
         offered: read(&counts.offered),
         wanted: read(&counts.wanted),
         refused: read(&counts.refused),

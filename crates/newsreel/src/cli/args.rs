@@ -876,14 +876,25 @@ pub(super) enum ClusterCommand {
 
     /// End the membership of this server (the server must be stopped)
     #[command(
-        long_about = "End the membership of this server: it does not start as a member again, and its name is free. Its \
-        spool stays as it is.\n\nWith --last the cluster ends with it: this server becomes a site on one machine, with all \
+        long_about = "End the membership of this server, which must not run, here or elsewhere. To make it a member again, \
+        invite it and join with --replace in an empty directory. Its spool stays as it is.\n\nWith --last the cluster ends with it: this server becomes a site on one machine, with all \
         articles and the same numbers. That is refused while there are other members."
     )]
     Leave {
         /// End the cluster: this is its last member, and becomes a site on one machine
         #[arg(long)]
         last: bool,
+    },
+
+    /// End the membership of another server, which is lost or was only invited
+    #[command(
+        long_about = "End the membership of another server that will not run again: its machine is lost, or it was only \
+        invited. Refused while it runs. Its name may be invited again."
+    )]
+    #[command(after_long_help = "Example:\n  newsreel cluster remove fe3")]
+    Remove {
+        /// Name of the member
+        name: String,
     },
 
     /// Take this server out of service: no new connections, then stop (the server must run)

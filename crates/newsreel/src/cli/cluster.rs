@@ -9,6 +9,7 @@ use super::args::{ClusterCommand, ClusterConfigCommand, JoinOptions};
 use super::bar::Bar;
 use super::care::stopped;
 use super::locate::SiteLocation;
+use super::owner;
 use super::reach;
 use super::screen::{CliError, problem, say, say_json};
 use super::table::Columns;
@@ -21,7 +22,6 @@ use operators::drain::DrainOperation;
 use operators::reply::Reply;
 use operators::shared_config::ClusterConfigOperation;
 use operators::snapshot::SnapshotOperation;
-use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span, counted, grouped};
 use site_config::Config;
 use std::path::Path;
@@ -42,6 +42,7 @@ pub(super) fn run(command: &ClusterCommand, at: &SiteLocation) -> Result<(), Cli
         ClusterCommand::Join(options) => join(&config()?, options),
         ClusterCommand::Leave { last: false } => leave(&config()?),
         ClusterCommand::Leave { last: true } => end(&config()?),
+        ClusterCommand::Remove { name } => remove(&config()?, name),
         ClusterCommand::Drain { wait, force } => drain(&config()?, at, *wait, *force),
         ClusterCommand::Upgrade => upgrade(&config()?),
         ClusterCommand::Scrub { rate, json } => scrub(&config()?, *rate, *json),
@@ -94,6 +95,7 @@ fn invite(config: &Config, name: &str, file: Option<&Path>) -> Result<(), CliErr
 }
 
 fn join(config: &Config, options: &JoinOptions) -> Result<(), CliError> {
+    owner::refuse_root(&config.site.data).map_err(problem)?;
     stopped(config, "cluster join")?;
     let source = match &options.snapshot {
         Some(file) => JoinSource::File(file.clone()),
@@ -119,6 +121,11 @@ fn leave(config: &Config) -> Result<(), CliError> {
     say(format_args!("this server is no member any more; {} left", counted(others as u64, "member")))
 }
 
+fn remove(config: &Config, name: &str) -> Result<(), CliError> {
+    let others = joining::remove(config, name).map_err(problem)?;
+    say(format_args!("{name} is no member any more; {} left", counted(others as u64, "member")))
+}
+
 fn end(config: &Config) -> Result<(), CliError> {
     stopped(config, "cluster leave")?;
     let (spool, _) = reach::open_existing(config)?;
@@ -142,11 +149,13 @@ fn drain(config: &Config, at: &SiteLocation, wait_secs: u64, force: bool) -> Res
     let status = joining::status(config).map_err(problem)?;
     let serves = |member: &ClusterMemberStatus| {
         let is_other = config.cluster.member.as_deref() != Some(member.name.as_str());
-        is_other && member.report.as_ref().is_some_and(|report| report.may_run)
+        is_other && member.report.as_ref().is_some_and(|report| report.serves)
     };
     if !force && !status.members.iter().any(serves) {
         return Err(CliError::Problem(
-            "no other member has reported lately, so nothing would be served meanwhile; --force drains anyway".into(),
+            "no other member follows the log and takes connections, so nothing would be served meanwhile; --force \
+             drains anyway"
+                .into(),
         ));
     }
     let mut said = Vec::new();
@@ -258,10 +267,10 @@ fn configure(at: &SiteLocation, command: &ClusterConfigCommand) -> Result<(), Cl
 
 fn status(config: &Config, json: bool) -> Result<(), CliError> {
     let status = joining::status(config).map_err(problem)?;
-    if json { say_json(&status) } else { say(text(&status, unix_secs())) }
+    if json { say_json(&status) } else { say(text(&status)) }
 }
 
-fn text(ClusterStatus { cluster, format, log, members }: &ClusterStatus, now: u64) -> String {
+fn text(ClusterStatus { cluster, format, log, members }: &ClusterStatus) -> String {
     let follower = |follower: &LogFollowerStatus| match follower.current {
         true => follower.name.clone(),
         false => format!("{} (BEHIND)", follower.name),
@@ -283,21 +292,48 @@ fn text(ClusterStatus { cluster, format, log, members }: &ClusterStatus, now: u6
     let of = |report: &Option<ClusterMemberReport>, text: &dyn Fn(&ClusterMemberReport) -> String| {
         report.as_ref().map_or_else(|| "-".to_owned(), text)
     };
-    let ago = |time: u32| about_span(now.saturating_sub(u64::from(time))) + " ago";
+    let ago = |secs: u32| about_span(secs.into()) + " ago";
+    let differing = differing(members);
     let members = Columns::of(members)
         .left("member", |member| member.name.clone())
         .right("position", |member| of(&member.report, &|report| grouped(report.position)))
         .right("behind by", |member| {
             of(&member.report, &|report| grouped(log.last.saturating_sub(report.position)))
         })
-        .left("seen", |member| of(&member.report, &|report| ago(report.time)))
+        .left("seen", |member| of(&member.report, &|report| ago(report.silent_secs)))
         .left("version", |member| of(&member.report, &|report| report.version.clone()))
         .left("digest", |member| {
             of(&member.report, &|report| report.digest.chars().take(DIGEST_DIGITS).collect())
         })
-        .left("state", |member| of(&member.report, &|report| report.state.clone()))
+        .left("state", |member| member.report.as_ref().map_or_else(|| "was invited".into(), shown_state))
         .text();
-    format!("{head}\n\n{members}")
+    format!("{head}\n\n{members}{differing}")
+}
+
+/// Names members that have different news at one message, as their digests tell.
+fn differing(members: &[ClusterMemberStatus]) -> String {
+    let known = |member: &ClusterMemberStatus| {
+        let report = member.report.as_ref().filter(|report| !report.digest.is_empty())?;
+        Some((report.position, report.digest.clone(), member.name.clone()))
+    };
+    let mut known: Vec<_> = members.iter().filter_map(known).collect();
+    known.sort();
+    let pairs = known.windows(2).filter_map(|pair| match pair {
+        [(at, one, name), (other_at, other, other_name)] if at == other_at && one != other => Some(format!(
+            "\n{name} and {other_name} have DIFFERENT news at message {}; let the odd one join again",
+            grouped(*at)
+        )),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// Returns the state of a member, or that it has not been heard of.
+fn shown_state(report: &ClusterMemberReport) -> String {
+    match report.may_run || report.state.starts_with("has stopped") {
+        true => report.state.clone(),
+        false => format!("AWAY; last: {}", report.state),
+    }
 }
 
 #[cfg(test)]
@@ -309,12 +345,15 @@ mod tests {
     fn status_names_what_is_behind_or_was_never_seen() {
         let report = ClusterMemberReport {
             time: 1_000,
+            silent_secs: 60,
             version: "0.2.0".into(),
             position: 1_500,
             digest: "0123456789abcdef".into(),
             state: "follows the log".into(),
             may_run: true,
+            serves: true,
         };
+        let away = ClusterMemberReport { may_run: false, serves: false, ..report.clone() };
         let member =
             |name: &str, report| ClusterMemberStatus { name: name.into(), number: 1, format: 2, report };
         let follower = |name: &str, current| LogFollowerStatus { name: name.into(), current };
@@ -328,19 +367,21 @@ mod tests {
                 leader: None,
                 followers: vec![follower("n1", true), follower("n2", false)],
             },
-            members: vec![member("fe1", Some(report)), member("fe2", None)],
+            members: vec![member("fe1", Some(report)), member("fe3", Some(away)), member("fe2", None)],
         };
-        let text = text(&status, 1_060);
+        let text = text(&status);
         for part in [
             "messages 1 to 1,600 on 3 nodes: led by NO ONE, followed by n1, n2 (BEHIND); all members can read a newer format",
             "1,500",
             "100",
             "1 min ago",
             "0123456789ab ",
-            "follows the log",
+            "  follows the log",
+            "  AWAY; last: follows the log",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(text.lines().last().unwrap().starts_with("fe2"), "{text}");
+        let invited = text.lines().last().unwrap();
+        assert!(invited.starts_with("fe2") && invited.contains("was invited"), "{text}");
     }
 }

@@ -271,6 +271,13 @@ pub(super) fn missing(config: &Config) -> Result<Option<String>, SpoolError> {
         Some(name) if name == CONFIG_FILE_NAME => String::new(),
         _ => format!("name the configuration {CONFIG_FILE_NAME} and "),
     };
+    if config.cluster.is_used() {
+        return Ok(Some(format!(
+            "there is no spool in {}: mount its disk; or, if this server is a new member of the cluster, give it the \
+             news of the others with `newsreel cluster join`",
+            data.display()
+        )));
+    }
     Ok(Some(format!(
         "there is no spool in {}: mount its disk; or, if the site is new, {rename}make the spool with `newsreel init \
          --dir {}`; or, if only its buffers are left, run `newsreel rebuild`",

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Time for which nodes that do not answer yet are asked again: they may be starting, or elect a leader.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
+/// The same while they say that there is no log.
+const NO_LOG_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Pause before they are asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(300);
 
@@ -74,7 +76,11 @@ impl ConnectedLog {
 
     /// Asks connected nodes about themselves and the log.
     pub fn on(engine: Arc<NatsEngine>, cluster: &Cluster) -> Result<Self, MemberError> {
-        let facts = patiently(|| engine.facts()).map_err(MemberError::Engine)?;
+        // Nodes that have just begun may not know it yet.
+        let begun = Instant::now();
+        let may_pass =
+            |error: &NatsError| !matches!(error, NatsError::NoLog(_)) || begun.elapsed() < NO_LOG_WAIT_MAX;
+        let facts = patiently_while(may_pass, || engine.facts()).map_err(MemberError::Engine)?;
         let monitored = match cluster.sync {
             EngineSync::Always => cluster.monitor.iter().map(|address| node_facts(address)).collect(),
             EngineSync::Lazy => Vec::new(),

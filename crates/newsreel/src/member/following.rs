@@ -7,24 +7,29 @@ use super::offering::offer_snapshots;
 use super::watching::ClusterWatch;
 use cluster::engine::next_incarnation;
 use cluster::leases::{Leases, WantedJobs};
-use cluster::members::{ENDED, MemberReport, Neighbours, announce_format, number_of};
+use cluster::members::{
+    ENDED, FOLLOWS, MemberReport, Neighbours, SILENT_MAX, announce_format, keep_member, number_of,
+};
 use cluster::message::FORMAT;
 use cluster::nats::NatsEngine;
 use cluster::transfer::SnapshotOffer;
 use cluster::{
     ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
-    MemberState, ReadFreshness,
+    MemberState, NEW_CLUSTER, ReadFreshness,
 };
 use disk::{FileAccess, durable_replace, read_small};
 use lock_order::Innermost;
 use rustix::process::{Signal, getpid, kill_process};
 use site_base::clock::unix_secs;
+use site_base::units::counted;
 use site_config::{ClusterReads, Config};
 use spool::{
     Change, ChangeOutcome, CommitTicket, JobLead, NoteKind, OtherMember, SharedLog, SharedLogOverview,
     SharedLogStatus, Spool, SpoolTrouble, TroubleKind,
 };
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -70,7 +75,43 @@ struct MemberDuties {
     clock: ClockWatch,
     /// Snapshot for members that join.
     offer: Arc<SnapshotOffer>,
+    /// Whether the server takes no new connections, as it is to stop.
+    retires: AtomicBool,
     begun: Instant,
+}
+
+/// State of a member that takes no new connections.
+const RETIRES: &str = "takes no new connections, and is about to stop";
+
+/// Neighbours and the state of the member as they were logged last.
+#[derive(Debug, Default)]
+struct LoggedStates {
+    own: Option<String>,
+    away: BTreeSet<u16>,
+}
+
+impl LoggedStates {
+    /// Logs what has changed.
+    fn note(&mut self, own: &str, others: &[OtherMember]) {
+        match self.own.as_deref() {
+            Some(before) if before == own => {}
+            Some(_) if own.starts_with("has stopped") => error!("the member {own}"),
+            Some(_) if own != FOLLOWS => warn!("the member {own}"),
+            Some(_) => info!("the member {own}"),
+            None => {}
+        }
+        self.own = Some(own.to_owned());
+        for OtherMember { name, number, silent } in others {
+            if *silent < SILENT_MAX {
+                if self.away.remove(number) {
+                    info!(member = name, "another member is back");
+                }
+            } else if self.away.insert(*number) {
+                warn!(member = name, "another member is away, or cannot say that it is there");
+            }
+        }
+        self.away.retain(|number| others.iter().any(|other| other.number == *number));
+    }
 }
 
 impl MemberDuties {
@@ -83,16 +124,26 @@ impl MemberDuties {
         table: &dyn EngineTable,
         ended: &Receiver<()>,
     ) -> Leases {
-        let mut reported: Option<Instant> = None;
+        let mut reported: Option<(Instant, bool)> = None;
+        let mut logged = LoggedStates::default();
         loop {
             self.jobs.renew(&mut leases, table, || self.begun.elapsed());
-            if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-                reported = Some(Instant::now());
+            let retires = self.retires.load(Ordering::Relaxed);
+            // That it retires is said at once.
+            if reported.is_none_or(|(at, said)| said != retires || at.elapsed() >= REPORT_EVERY) {
+                reported = Some((Instant::now(), retires));
                 let Some(spool) = spool.upgrade() else { return leases };
                 // Others only look at it, so a report that fails is passed over.
                 let name = member.status().name;
                 let said = report(member, &spool);
-                let state = self.clock.fault().unwrap_or_else(|| said.state.clone());
+                let retiring = (retires && said.state == FOLLOWS).then(|| RETIRES.to_owned());
+                let state = self.clock.fault().or(retiring).unwrap_or_else(|| said.state.clone());
+                // Released before anything is logged.
+                let others = self.neighbours.lock().others(self.begun.elapsed());
+                logged.note(&state, &others);
+                if keep_member(table, &name, member.status().number) == Ok(true) {
+                    warn!("the table of the cluster did not have this member any more, and has it again");
+                }
                 let _ = MemberReport { state, ..said }.put(table, &name);
                 self.clock.compare(table, &name);
                 self.offer.drop_old();
@@ -157,6 +208,13 @@ pub(super) fn follow(
     let incarnation =
         patiently(|| next_incarnation(table, number)).map_err(|error| MemberError::Table(error.into()))?;
     let fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
+    let last = fold.reached();
+    if connected.engine.message(last).is_some_and(|message| !fold.has_applied(&message)) {
+        return Err(MemberError::Other(format!(
+            "the log has another message {last} than the one that was applied here, so it is an older copy that has \
+             grown since; {NEW_CLUSTER}"
+        )));
+    }
 
     // Events come once there is a member to take them.
     let sink: Arc<OnceLock<Weak<MemberHandle>>> = Arc::default();
@@ -182,6 +240,7 @@ pub(super) fn follow(
         neighbours: Innermost::new(Neighbours::of(number)),
         clock: ClockWatch::default(),
         offer: offer_snapshots(&connected.engine, spool, &config.site.data)?,
+        retires: AtomicBool::new(false),
         begun: Instant::now(),
     });
     // Before anything is judged here.
@@ -261,10 +320,18 @@ fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<()
                 );
                 return Ok(());
             }
+            MemberState::Stopped(_) => {
+                error!(
+                    "the member {}; readers are served from what is here, and nothing is accepted",
+                    status.state
+                );
+                return Ok(());
+            }
             MemberState::Behind
             | MemberState::Foreign
+            | MemberState::Rewound(_)
             | MemberState::Diverged(_)
-            | MemberState::Stopped(_) => {
+            | MemberState::Replaced => {
                 return Err(MemberError::Other(format!("the member {}", status.state)));
             }
             _ => {}
@@ -317,6 +384,21 @@ fn report(member: &MemberHandle, spool: &Spool) -> MemberReport {
     }
 }
 
+/// Describes a member that follows the log and is too far behind it, by `lag` messages as far as is known.
+fn waiting(seen: &SharedLogOverview, lag: u64) -> String {
+    let away = seen.nodes.iter().filter(|node| !node.is_current).map(|node| node.name.as_str());
+    match (away.collect::<Vec<_>>().as_slice(), lag) {
+        ([], 0) => "waits for the log, which does not answer".to_owned(),
+        ([], lag) => format!("is behind the log by {}", counted(lag, "message")),
+        (away, _) => {
+            format!(
+                "waits for the log, which does not answer: away or behind are its nodes {}",
+                away.join(", ")
+            )
+        }
+    }
+}
+
 impl DrivenLog {
     /// Returns why no changes are taken; `None` if they are.
     fn halted(&self) -> Option<String> {
@@ -355,6 +437,8 @@ impl SharedLog for DrivenLog {
         if let Some(why) = self.halted() {
             status.state = why;
             status.is_accepting = false;
+        } else if !status.is_accepting && status.state == FOLLOWS {
+            status.state = waiting(&self.watch.overview(), status.log_last.saturating_sub(status.position));
         }
         status
     }
@@ -373,6 +457,10 @@ impl SharedLog for DrivenLog {
 
     fn others(&self) -> Vec<OtherMember> {
         self.duties.neighbours.lock().others(self.duties.begun.elapsed())
+    }
+
+    fn retire(&self) {
+        self.duties.retires.store(true, Ordering::Relaxed);
     }
 
     fn halt(&self, why: Option<String>) {

@@ -11,8 +11,8 @@ use cluster::engine_check::{EngineFault, REPLICAS_MIN, is_recent};
 use cluster::engine_conf::{EngineUser, NodeConf, NodeTls};
 use cluster::leases::{LEASE_PREFIX, disown};
 use cluster::members::{
-    ClusterFormats, ENDED, MemberReport, NamedMember, add_member, members, number_of, raise_format,
-    remove_last_member, remove_member,
+    ClusterFormats, ENDED, HeardReport, MemberReport, MembersError, NamedMember, add_member, members,
+    number_of, raise_format, remove_last_member, remove_member,
 };
 use cluster::nats::{EngineFacts, NatsError, user_key};
 use cluster::transfer::{fetch_snapshot, fetched_snapshot};
@@ -65,7 +65,12 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
     let made = ClusterKey::create(&RealDisk::new(), key);
     made.map_err(|error| other(format!("cannot make the key of the cluster, {}: {error}", key.display())))?;
     let size = config.cluster.log_size;
-    patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(MemberError::Engine)?;
+    patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(|error| {
+        other(format!(
+            "{error}; nodes do not answer a user who may not do that: --credentials names the file with the \
+             operator's key"
+        ))
+    })?;
     let connected = ConnectedLog::on(engine, &config.cluster)?;
     connected.check(config, None)?;
     connected.check_settings(config, spool)?;
@@ -89,7 +94,9 @@ pub fn invite(config: &Config, name: &str) -> Result<(), MemberError> {
     if known.is_empty() {
         return Err(other("the cluster has no member yet; newsreel cluster create makes one of this site"));
     }
-    if known.iter().any(|member| member.name == name && !member.has_left) {
+    let is_known = known.iter().any(|member| member.name == name && !member.has_left);
+    // One that was invited and has not begun yet may be invited again, for instance to get a snapshot.
+    if is_known && table_answer(|| MemberReport::get(table, name))?.is_some() {
         return Err(other(format!("{name} is a member already; choose another name")));
     }
     table_answer(|| add_member(table, name)).map(drop)
@@ -100,6 +107,12 @@ pub fn invite_again(config: &Config, name: &str) -> Result<(), MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
     table_answer(|| add_member(&*connected.engine, name)).map(drop)
 }
+
+/// How it is known that a member runs.
+const RUNS: &str = "or did 15 seconds ago";
+
+/// What helps where a snapshot does not fit.
+const ANOTHER: &str = "join with another snapshot, in an empty directory";
 
 /// Directory for a snapshot that is fetched, in the site's directory.
 const FETCHED_DIR: &str = "joining";
@@ -112,18 +125,26 @@ pub fn join(
     replaces: bool,
     progress: &dyn Progress,
 ) -> Result<RestoreReport, MemberError> {
+    let key = &config.cluster.key;
+    let cannot = |why: String| other(format!("cannot use the key of the cluster, {}: {why}", key.display()));
+    let found = ClusterKey::read(&RealDisk::new(), key).map_err(|error| cannot(error.to_string()))?;
+    found.ok_or_else(|| cannot("it is missing; copy it from another member".into()))?;
     let connected = ConnectedLog::of(&config.cluster)?;
     check_name(config, &*connected.engine, replaces)?;
     let file = match source {
         JoinSource::File(file) => file.clone(),
         JoinSource::Member(from) => fetch(config, &connected, from.as_deref(), progress)?,
     };
-    let restored = join_with(config, &connected, &file, progress)?;
-    if matches!(source, JoinSource::Member(_)) {
-        // What stays of it takes room, and no more.
+    let (spool, restored, position) = restored_from(config, &file, progress)?;
+    let begun = begin(config, &connected, &spool, &position);
+    spool.close()?;
+    // What is not needed any more takes room. One whose nodes were silent may do later.
+    let may_do = matches!(begun, Err(MemberError::Engine(_) | MemberError::Table(MembersError::Table(_))));
+    if matches!(source, JoinSource::Member(_)) && !may_do {
+        // What stays of it is found by the next attempt, and no use there.
         let _ = RealDisk::new().remove(&file);
     }
-    Ok(restored)
+    begun.map(|()| restored)
 }
 
 /// Refuses a name that is not invited, that another server has, or that had a member whose disk may be there.
@@ -138,7 +159,7 @@ fn check_name(config: &Config, table: &dyn EngineTable, replaces: bool) -> Resul
     let now = table_answer(|| Ok(table.now()?))?;
     match heard {
         Some(heard) if heard.may_run(now) => {
-            Err(other(format!("{name} runs elsewhere; stop it, or choose another name")))
+            Err(other(format!("{name} runs elsewhere, {RUNS}; stop it, or choose another name")))
         }
         Some(_) if !replaces => Err(other(format!(
             "{name} has been a member before: start it where its spool is, or, if its disk is lost, say \
@@ -182,46 +203,58 @@ fn fetch(
     })
 }
 
-/// Makes a member of the snapshot in a file.
-fn join_with(
+/// Restores the snapshot in a file.
+fn restored_from(
     config: &Config,
-    connected: &ConnectedLog,
     file: &Path,
     progress: &dyn Progress,
-) -> Result<RestoreReport, MemberError> {
+) -> Result<(Spool, RestoreReport, LogPosition), MemberError> {
     let disk = Arc::new(RealDisk::new());
-    let spool = config.spool_config();
-    let restored = spool::restore(disk.clone(), spool, file, RestoreTarget::Restored, progress)?;
+    let to = config.spool_config();
+    let restored = spool::restore(disk.clone(), to, file, RestoreTarget::Restored, progress)?;
     let position = restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
         other("the snapshot is not that of a member; newsreel cluster invite NAME FILE writes one")
     })?;
-    connected.check(config, Some((position.cluster, position.created)))?;
-    if connected.facts.first > position.sequence + 1 {
-        return Err(other(
-            "the snapshot is too old: the log no longer has what came after it; write another one, and join with that \
-             in an empty directory",
-        ));
-    }
     let (spool, _) = Spool::open(disk, config.spool_config(), progress)?;
     if spool.position().is_some() {
         return Err(other("the spool belongs to a cluster already"));
     }
-    connected.check_settings(config, &spool)?;
-    let message = |sequence| connected.engine.message(sequence);
-    if !fetch_parts(&spool, &position, message).map_err(MemberError::Fold)? {
-        return Err(other(
-            "the log no longer has parts of large articles that were on their way; write another snapshot",
-        ));
+    Ok((spool, restored, position))
+}
+
+/// Begins a member with the news of a snapshot, if the log and the settings of the others fit them.
+fn begin(
+    config: &Config,
+    connected: &ConnectedLog,
+    spool: &Spool,
+    position: &LogPosition,
+) -> Result<(), MemberError> {
+    connected.check(config, Some((position.cluster, position.created)))?;
+    if connected.facts.first > position.sequence + 1 {
+        return Err(other(format!(
+            "the snapshot is too old: the log no longer has what came after it; {ANOTHER}"
+        )));
     }
-    Fold::begin(&spool, &position).map_err(MemberError::Fold)?;
-    spool.close()?;
+    connected.check_settings(config, spool).map_err(|error| match error {
+        MemberError::Table(error @ MembersError::Setting { .. }) => other(format!(
+            "{error}. If the members have got another configuration since the snapshot: {ANOTHER}"
+        )),
+        error => error,
+    })?;
+    let message = |sequence| connected.engine.message(sequence);
+    if !fetch_parts(spool, position, message).map_err(MemberError::Fold)? {
+        return Err(other(format!(
+            "the log no longer has parts of large articles that were on their way; {ANOTHER}"
+        )));
+    }
+    Fold::begin(spool, position).map_err(MemberError::Fold)?;
     // Jobs of one whose disk is lost continue where the table says that it had come.
     let table: &dyn EngineTable = &*connected.engine;
     if let Some(number) = table_answer(|| number_of(table, name(config)))? {
         let keys = patiently(|| connected.engine.table_keys(LEASE_PREFIX).ok_or(()));
         disown(table, keys.unwrap_or_default(), number);
     }
-    Ok(restored)
+    Ok(())
 }
 
 /// Makes the spool of the last member a site on one machine, with the same news.
@@ -251,8 +284,8 @@ fn refuse_others(others: &[String]) -> Result<(), MemberError> {
     match others {
         [] => Ok(()),
         others => Err(other(format!(
-            "there are other members: {}; the cluster ends with its last one, so let them leave first, or leave \
-             without --last",
+            "there are other members: {}; the cluster ends with its last one, so let them leave first (newsreel \
+             cluster remove NAME for those that are lost or were only invited), or leave without --last",
             others.join(", ")
         ))),
     }
@@ -261,9 +294,54 @@ fn refuse_others(others: &[String]) -> Result<(), MemberError> {
 /// Ends the membership of this server. Returns how many members there still are.
 pub fn leave(config: &Config) -> Result<usize, MemberError> {
     let connected = ConnectedLog::of(&config.cluster)?;
-    match table_answer(|| remove_member(&*connected.engine, name(config)))? {
+    let table: &dyn EngineTable = &*connected.engine;
+    let name = name(config);
+    refuse_running(table, name)?;
+    let mut others = table_answer(|| members(table))?;
+    others.retain(|member| member.name != name && !member.has_left);
+    let mut has_news = false;
+    for member in &others {
+        has_news |= table_answer(|| MemberReport::get(table, &member.name))?.is_some();
+    }
+    if !has_news {
+        let invited: Vec<String> = others.into_iter().map(|member| member.name).collect();
+        return Err(other(match invited.as_slice() {
+            [] => "this is the last member: newsreel cluster leave --last ends the cluster".to_owned(),
+            invited => format!(
+                "no other member has the news, as these were only invited: {}; let one of them join, or end the \
+                 cluster with newsreel cluster remove for each, and newsreel cluster leave --last",
+                invited.join(", ")
+            ),
+        }));
+    }
+    end_membership(table, name)
+}
+
+/// Ends the membership of another server that does not run, and will not: its machine is lost, or it was
+/// only invited. Returns how many members there still are.
+pub fn remove(config: &Config, name: &str) -> Result<usize, MemberError> {
+    if name == self::name(config) {
+        return Err(other(format!("{name} is this server: newsreel cluster leave ends its membership")));
+    }
+    let connected = ConnectedLog::of(&config.cluster)?;
+    refuse_running(&*connected.engine, name)?;
+    end_membership(&*connected.engine, name)
+}
+
+/// Refuses to end the membership of a server that runs: it would go on accepting articles.
+fn refuse_running(table: &dyn EngineTable, name: &str) -> Result<(), MemberError> {
+    let heard = table_answer(|| MemberReport::get(table, name))?;
+    let now = table_answer(|| Ok(table.now()?))?;
+    match heard.is_some_and(|heard| heard.may_run(now)) {
+        true => Err(other(format!("{name} runs, {RUNS}; stop it first"))),
+        false => Ok(()),
+    }
+}
+
+fn end_membership(table: &dyn EngineTable, name: &str) -> Result<usize, MemberError> {
+    match table_answer(|| remove_member(table, name))? {
         (true, others) => Ok(others),
-        (false, _) => Err(other(format!("{} is no member of the cluster", name(config)))),
+        (false, _) => Err(other(format!("{name} is no member of the cluster"))),
     }
 }
 
@@ -275,11 +353,19 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
     let formats = table_answer(|| ClusterFormats::read(table))?;
     let now = table_answer(|| Ok(table.now()?))?;
     let row = |member: NamedMember| -> Result<_, MemberError> {
-        let heard = table_answer(|| MemberReport::get(table, &member.name))?;
+        let heard = match table_answer(|| MemberReport::get(table, &member.name)) {
+            // The others are to be seen all the same.
+            Err(MemberError::Table(MembersError::Damaged(_))) => {
+                let state = "its report cannot be read".to_owned();
+                Some(HeardReport { report: MemberReport { state, ..MemberReport::default() }, heard: now })
+            }
+            heard => heard?,
+        };
         let report = heard.map(|heard| {
-            let may_run = heard.may_run(now);
+            let (may_run, serves) = (heard.may_run(now), heard.serves(now));
+            let silent_secs = heard.silent_secs(now);
             let MemberReport { time, version, position, digest, state } = heard.report;
-            ClusterMemberReport { time, version, position, digest, state, may_run }
+            ClusterMemberReport { time, silent_secs, version, position, digest, state, may_run, serves }
         });
         let of_it = formats.of_members.iter().find(|(name, _)| *name == member.name);
         let format = of_it.map_or(formats.in_force, |(_, format)| *format);
@@ -335,6 +421,7 @@ pub fn node_conf(plan: &NodePlan) -> Result<String, MemberError> {
         log_bytes: plan.log_bytes,
         route_password: routes,
         operator: key(super::OPERATOR)?,
+        system: key(super::SYSTEM)?,
         members: members?,
         tls,
     };

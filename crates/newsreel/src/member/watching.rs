@@ -34,10 +34,17 @@ impl ClusterWatch {
         let (end, ended) = mpsc::channel();
         let (to, engine) = (seen.clone(), engine.clone());
         let watch = move || {
-            let mut age = None;
+            let (mut age, mut seen_at) = (None, Instant::now());
             while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                if let Some(overview) = look(&engine, &mut age) {
-                    *to.lock() = overview;
+                let facts = engine.facts().ok();
+                let looked = facts.as_ref().and_then(|facts| look(&engine, facts, &mut age));
+                let mut to = to.lock();
+                match looked {
+                    Some(overview) => (*to, seen_at) = (overview, Instant::now()),
+                    None => {
+                        lose_sight(&mut to, facts.as_ref(), seen_at.elapsed());
+                        seen_at = Instant::now();
+                    }
                 }
             }
         };
@@ -57,26 +64,50 @@ impl ClusterWatch {
 }
 
 /// Looks at the cluster; `None` if the engine does not answer.
-fn look(engine: &NatsEngine, age: &mut Option<(Instant, u64)>) -> Option<SharedLogOverview> {
-    let facts = engine.facts().ok()?;
+fn look(
+    engine: &NatsEngine,
+    facts: &EngineFacts,
+    age: &mut Option<(Instant, u64)>,
+) -> Option<SharedLogOverview> {
     if age.is_none_or(|(at, _)| at.elapsed() > AGE_EVERY) {
         let first = engine.message(facts.first)?;
         *age = Some((Instant::now(), u64::from(first.time)));
     }
     let now = engine.now().ok()?;
     let first_at = age.map_or(now.into(), |(_, time)| time);
-    let mut all = seen_members(engine, &facts, now)?;
+    let mut all = seen_members(engine, facts, now)?;
     for (job, member) in jobs(engine)? {
         all.iter_mut().filter(|seen| seen.number == member).for_each(|seen| seen.jobs.push(job.clone()));
     }
+    Some(SharedLogOverview {
+        members: all,
+        nodes: nodes_of(facts),
+        reach_secs: reach_secs(u64::from(now).saturating_sub(first_at), facts),
+    })
+}
+
+fn nodes_of(facts: &EngineFacts) -> Vec<LogNodeOverview> {
     let node = |name: &str, leads, is_current| LogNodeOverview { name: name.to_owned(), leads, is_current };
     let leader = facts.leader.iter().map(|name| node(name, true, true));
     let followers = facts.followers.iter().map(|(name, is_current)| node(name, false, *is_current));
-    Some(SharedLogOverview {
-        members: all,
-        nodes: leader.chain(followers).collect(),
-        reach_secs: reach_secs(u64::from(now).saturating_sub(first_at), &facts),
-    })
+    leader.chain(followers).collect()
+}
+
+/// Notes that the engine does not answer, which it does not as long as most nodes are away: none of them
+/// leads, and of the members is known only for how long they are silent. `facts`: what the node that is
+/// connected says; `passed`: the time since the last call, or since the engine answered.
+fn lose_sight(seen: &mut SharedLogOverview, facts: Option<&EngineFacts>, passed: Duration) {
+    for node in &mut seen.nodes {
+        // A node that is away is not in the answer of one that was, too, a moment ago.
+        let is_current = |facts: &EngineFacts| {
+            facts.followers.iter().find(|(name, _)| *name == node.name).map(|(_, is_current)| *is_current)
+        };
+        (node.leads, node.is_current) = (false, facts.is_some_and(|facts| is_current(facts).unwrap_or(true)));
+    }
+    for member in &mut seen.members {
+        member.silent_secs = member.silent_secs.map(|secs| secs.saturating_add(passed.as_secs()));
+        (member.agrees, member.jobs) = (None, Vec::new());
+    }
 }
 
 /// Returns for how long a member may be away until the log has overtaken it: as long as the log reaches back,
@@ -145,6 +176,21 @@ fn jobs(engine: &NatsEngine) -> Option<Vec<(String, u16)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_known_of_nodes_and_members_while_the_engine_is_silent() {
+        let node = |name: &str, leads| LogNodeOverview { name: name.into(), leads, is_current: true };
+        let member = MemberOverview { may_run: true, silent_secs: Some(2), ..MemberOverview::default() };
+        let mut seen = SharedLogOverview {
+            members: vec![member, MemberOverview::default()],
+            nodes: vec![node("n1", true), node("n2", false)],
+            reach_secs: None,
+        };
+        lose_sight(&mut seen, None, Duration::from_secs(7));
+        assert!(seen.nodes.iter().all(|node| !node.leads && !node.is_current), "{:?}", seen.nodes);
+        let silent: Vec<_> = seen.members.iter().map(|member| member.silent_secs).collect();
+        assert_eq!(silent, [Some(9), None]);
+    }
 
     #[test]
     fn members_agree_if_those_at_one_position_have_one_digest() {

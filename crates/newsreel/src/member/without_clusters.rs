@@ -33,6 +33,11 @@ pub fn leave(_: &Config) -> Result<usize, MemberError> {
 }
 
 /// Is refused.
+pub fn remove(_: &Config, _: &str) -> Result<usize, MemberError> {
+    Err(MemberError::NotBuilt)
+}
+
+/// Is refused.
 pub fn status(_: &Config) -> Result<ClusterStatus, MemberError> {
     Err(MemberError::NotBuilt)
 }

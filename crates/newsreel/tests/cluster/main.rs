@@ -592,7 +592,7 @@ fn a_peer_is_fed_by_one_member_and_by_another_once_that_is_killed() {
             serde_json::from_str(&done(&member.dir, &["status", "--json"])).unwrap();
         let peers = report["server"]["peers"].as_array().unwrap();
         let feed = peers.iter().find(|peer| peer["name"] == "to.peer").unwrap()["feed"].clone();
-        (feed["state"].as_str().unwrap() == "stopped", feed["offered"].as_u64().unwrap())
+        (feed["state"].as_str().unwrap() == "elsewhere", feed["offered"].as_u64().unwrap())
     };
     wait_until("one of them feeds the peer", || members.iter().filter(|member| !feed(member).0).count() == 1);
     let has_all = |ids: &[String]| {

@@ -2,7 +2,7 @@
 //! take the place of one whose disk is lost, drain one, compare the nodes, and end a cluster.
 
 use crate::nodes::{Nodes, Scratch, WAIT_MAX, program, wait_until};
-use crate::{Client, Member, await_same_digest, done, members_of, newsreel, overview};
+use crate::{Client, DATE, Member, await_same_digest, done, members_of, newsreel, overview};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -281,11 +281,17 @@ fn a_member_that_is_drained_takes_no_connections_and_stops_while_another_serves(
     let mut members = members_of(&["fe1", "fe2"], &scratch, &nodes, "");
     let mut open = members[1].client();
     std::thread::scope(|scope| {
-        let drained = scope.spawn(|| done(&members[1].dir, &["cluster", "drain", "--wait", "3"]));
+        let drained = scope.spawn(|| done(&members[1].dir, &["cluster", "drain", "--wait", "8"]));
         wait_until("new connections are refused", || Client::connect(members[1].port).is_none());
         // Those that are open go on until the end.
         assert!(open.ask("GROUP test.a").unwrap().starts_with("211"));
         assert_eq!(members[1].page("/ready"), 503);
+        let status = || done(&members[0].dir, &["cluster", "status"]);
+        wait_until("it says so", || status().contains("takes no new connections"));
+        // The other one does not retire meanwhile.
+        let refused = newsreel(&members[0].dir, &["cluster", "drain"]);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(told.contains("no other member follows the log"), "{told}");
         let said = drained.join().unwrap();
         assert!(said.contains("1 connection ended now") && said.contains("it has stopped"), "{said}");
     });
@@ -297,7 +303,10 @@ fn a_member_that_is_drained_takes_no_connections_and_stops_while_another_serves(
     assert!(status.lines().any(|line| line.starts_with("fe2") && line.contains("has stopped")), "{status}");
     // The only one that serves is not drained.
     let refused = newsreel(&members[0].dir, &["cluster", "drain"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("no other member has reported"), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("no other member follows the log"),
+        "{refused:?}"
+    );
     // One that is stopped as soon as its port is open ends in order, too.
     members[1].serve();
     members[1].stop();
@@ -317,6 +326,21 @@ fn a_node_with_a_damaged_log_is_named() {
         let answer = members[0].client().post(&format!("<{n}@scrub.example>"), "test.a").unwrap();
         assert!(answer.starts_with("240"), "{answer}");
     }
+    // Of a size near that of the largest message.
+    let (mut body, mut state) = (String::new(), 1_u64);
+    for _ in 0..12_380 {
+        for _ in 0..78 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            body.push(char::from(b'A' + (state >> 33) as u8 % 26));
+        }
+        body += "\r\n";
+    }
+    let large = format!(
+        "TAKETHIS <large@scrub.example>\r\nPath: p!not-for-mail\r\nFrom: a@x.example\r\nNewsgroups: test.a\r\n\
+         Subject: large\r\nMessage-ID: <large@scrub.example>\r\nDate: {DATE}\r\n\r\n{body}."
+    );
+    let answer = members[0].client().ask(&large).unwrap();
+    assert!(answer.starts_with("239"), "{answer}");
     let scrub = || newsreel(&members[0].dir, &["cluster", "scrub"]);
     let sound = scrub();
     let said = String::from_utf8_lossy(&sound.stdout);

@@ -151,6 +151,9 @@ pub trait SharedLog: Debug + Send + Sync {
     /// Returns the other members that have not left, as last seen.
     fn others(&self) -> Vec<OtherMember>;
 
+    /// Says to the other members that this one takes no new connections any more, as it is to stop.
+    fn retire(&self) {}
+
     /// Takes no changes from here on, for this reason, or takes them again. The log is applied in any case.
     fn halt(&self, why: Option<String>);
 

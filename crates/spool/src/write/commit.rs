@@ -318,7 +318,7 @@ impl SpoolWriter {
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<usize, SpoolTrouble> {
         let mut s = std::mem::take(&mut self.scratch);
-        let shared = self.folds.shared.clone();
+        let (shared, written) = (self.folds.shared.clone(), self.journal.end());
         let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
         let context = PublishContext { groups: &groups, volumes: &volumes, now: self.folds.time };
         s.clear(volumes.all().len());
@@ -335,6 +335,9 @@ impl SpoolWriter {
                 self.journal.discard();
                 shared.history.release();
                 outcomes.truncate(told);
+                if self.journal.end() == written {
+                    self.forget_numbers();
+                }
                 self.forget_promises();
                 Err(self.sync.stop(trouble))
             }
@@ -684,6 +687,16 @@ impl SpoolWriter {
     fn wrote(&mut self) {
         self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(0);
+    }
+
+    /// Takes back the numbers of a part whose rows were not written, which therefore no one has seen. In a
+    /// cluster numbers follow from the log alone, however often a member tries.
+    fn forget_numbers(&mut self) {
+        for (group, number) in self.scratch.numbers.iter().rev() {
+            if let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) {
+                numbers.assigned = number.saturating_sub(1);
+            }
+        }
     }
 
     /// Forgets the promises in rows that were not written.

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_state_is_of_one_browser_one_provider_and_ten_minutes() {
         let key = StateKey::new().unwrap();
-        let sessions = WebLogins::new();
+        let sessions = WebLogins::new(None);
         let (own, other) = (sessions.new_id().unwrap(), sessions.new_id().unwrap());
         let state = key.begin("/groups", 1_000).unwrap();
         let text = key.text(&state, "campus", &own);

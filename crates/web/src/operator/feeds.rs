@@ -76,13 +76,14 @@ fn one(desk: &OperatorDesk<'_>, name: &str, feed: &FeedStatus) -> Markup {
             (figure_list(feed, now))
             @if let Some(output) = &feed.output { h3 { "Output" } (figure_list(output, now)) }
             @if !feed.set_aside_articles.is_empty() { (set_aside(feed)) }
-            div.ways {
+            @if feed.state == "elsewhere" { p { "Another member of the cluster feeds this peer." } }
+            @else { div.ways {
                 @if feed.state == "stopped" { (desk.button("Resume", "start", &peer)) }
                 @else { (desk.button("Stop", "stop", &peer)) }
                 (desk.button("Retry now", "retry", &peer))
                 @if feed.output.is_some() { (desk.button("Make a batch now", "batch", &peer)) }
                 (desk.button("Give up what waits", "give-up", &peer))
-            }
+            } }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::args::EngineConfOptions;
 use super::super::screen::{CliError, problem, say};
-use crate::member::{NodePlan, OPERATOR, joining};
+use crate::member::{NodePlan, OPERATOR, SYSTEM, joining};
 use site_config::Config;
 use std::net::IpAddr;
 
@@ -42,7 +42,8 @@ fn plan(config: &Config, options: &EngineConfOptions) -> Result<NodePlan, CliErr
         [] => cluster.member.iter().cloned().collect(),
         members => members.to_vec(),
     };
-    if let Some(name) = members.iter().find(|name| *name == OPERATOR || *name == "routes" || !is_name(name)) {
+    let is_taken = |name: &str| [OPERATOR, SYSTEM, "routes"].contains(&name);
+    if let Some(name) = members.iter().find(|name| is_taken(name) || !is_name(name)) {
         return Err(CliError::Usage(format!(
             "`{name}` is no name of a member: use letters, digits and \"-\""
         )));

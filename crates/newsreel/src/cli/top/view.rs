@@ -195,6 +195,10 @@ impl TopView {
             self.said = "nothing is sent to this peer".into();
             return KeyAction::Stay;
         };
+        if feed.state == "elsewhere" {
+            self.said = "another member of the cluster feeds this peer".into();
+            return KeyAction::Stay;
+        }
         let command = if feed.state == "stopped" { FeedCommand::Start } else { FeedCommand::Stop };
         let peer = self.chosen.clone().unwrap_or_default();
         KeyAction::Ask(FeedOperation { peer, command })
