@@ -70,7 +70,7 @@ fn spool_config(dir: &Path) -> SpoolConfig {
     }];
     config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
     config.secret = Some([7; 16]);
-    config.history = HistoryShape { segment_bits: 12, shard_bits: 3 };
+    config.history = HistoryShape::small(12, 3);
     config.journal_file_bytes = 4 << 20;
     config
 }

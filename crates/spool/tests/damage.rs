@@ -48,7 +48,7 @@ pub fn spool_config() -> SpoolConfig {
     config.checkpoint_rows = 100;
     config.overview = OverviewShape { block_text_bytes: 4096, segment_bytes: 16 << 10 };
     config.overview_cold_secs = 0;
-    config.history = HistoryShape { segment_bits: 8, shard_bits: SHARD_BITS };
+    config.history = HistoryShape::small(8, SHARD_BITS);
     config
 }
 

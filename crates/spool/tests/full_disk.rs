@@ -26,7 +26,7 @@ fn small(mut config: SpoolConfig, durability: Durability) -> SpoolConfig {
     config.journal_file_bytes = 16 << 10;
     config.overview = OverviewShape { block_text_bytes: 1024, segment_bytes: 8 << 10 };
     // Segments of 64 records, and index files that grow with a few hundred.
-    config.history = HistoryShape { segment_bits: 6, shard_bits: 0 };
+    config.history = HistoryShape::small(6, 0);
     config.full_disk_retry = Duration::from_millis(1);
     config
 }

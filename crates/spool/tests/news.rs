@@ -115,7 +115,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
     config.remember_secs = u64::MAX;
     config.article_bytes_max = 64 << 10;
     config.journal_file_bytes = 64 << 10;
-    config.history = HistoryShape { segment_bits: 8, shard_bits: 3 };
+    config.history = HistoryShape::small(8, 3);
     config
 }
 

@@ -263,7 +263,7 @@ pub(super) fn spool_config(random: &mut SimRandom) -> SpoolConfig {
     config.article_bytes_max = 64 << 10;
     config.journal_file_bytes = 16 << 10 << random.below(3);
     config.checkpoint_rows = 20 + random.below(200);
-    config.history = HistoryShape { segment_bits: 8, shard_bits: 3 };
+    config.history = HistoryShape::small(8, 3);
     config.overview = OverviewShape { block_text_bytes: 600 << random.below(4), segment_bytes: 64 << 10 };
     // The key of a Message-ID may be in the log.
     config.secret = Some(*b"one for them all");

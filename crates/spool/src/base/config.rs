@@ -237,11 +237,21 @@ pub struct HistoryShape {
     pub segment_bits: u32,
     /// log2 of the number of shards of the index.
     pub shard_bits: u32,
+    /// log2 of how many buckets of the index go with one in memory, which gathers new slots: two fill a page.
+    pub gathered_shift: u32,
+    /// log2 of the buckets in memory for each shard from which on slots are gathered there.
+    pub gathered_level_min: u32,
 }
 
 impl HistoryShape {
     /// Sizes used outside of tests.
-    pub const USUAL: Self = Self { segment_bits: 20, shard_bits: 10 };
+    pub const USUAL: Self =
+        Self { segment_bits: 20, shard_bits: 10, gathered_shift: 5, gathered_level_min: 5 };
+
+    /// Returns sizes for tests, with which slots are gathered from the beginning.
+    pub const fn small(segment_bits: u32, shard_bits: u32) -> Self {
+        Self { segment_bits, shard_bits, gathered_shift: 3, gathered_level_min: 1 }
+    }
 }
 
 /// Sizes of the overview's blocks and files (`docs/formats/overview.md`).

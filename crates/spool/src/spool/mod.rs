@@ -657,6 +657,7 @@ impl Spool {
         let dir = self.shared.config.dir.clone();
         let mut writer = self.writer.lock_at(unix_secs());
         let result = writer.close().map_err(SpoolError::io("close", &dir));
+        self.shared.history.close();
         self.sync.end();
         let stopped = SpoolTrouble::new(TroubleKind::Io, "the spool is closed");
         if thread.join().is_err() {

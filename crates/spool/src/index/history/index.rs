@@ -2,9 +2,10 @@
 //! `docs/formats/history.md`.
 //!
 //! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all changes
-//! of its structure go through a [`IndexGrowth`], which the history keeps behind its writer lock. Invariants:
-//! a shard's bit in a file is set only when the shard there is complete; the file of a shard's level is
-//! published before the level, and removed only after no shard uses it.
+//! of its structure go through a [`IndexGrowth`], which the history keeps behind its writer lock. New slots
+//! of a large index are gathered in memory first ([`super::gathered`]). Invariants: a shard's bit in a file
+//! is set only when the shard there is complete; the file of a shard's level is published before the level,
+//! and removed only after no shard uses it; the files name the first record whose slot they may lack.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,8 +16,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
+use super::gathered::{GatheredSlots, Gathering};
 use super::record::invalid_data;
-use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, IndexShard, TAG_BITS};
+use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, IndexShard, TAG_BITS, bound, number_of};
+use crate::base::config::HistoryShape as Shape;
 use crate::base::key::ArticleKey;
 use disk::{Disk, Mapping, OpenMode, touch};
 
@@ -26,6 +29,8 @@ const HEADER_WORDS: usize = 512;
 const MAGIC_WORD: usize = 0;
 const BOOT_ID_WORDS: [usize; 2] = [1, 2];
 const SHAPE_WORD: usize = 3;
+/// First record whose slot may not be in the files, in the form of a bucket's word 0.
+const MISSING_WORD: usize = 4;
 const BITS_WORD: usize = 8;
 /// log2 of the maximum number of shards that the header has bits for.
 pub(super) const SHARD_BITS_MAX: u32 = 14;
@@ -50,9 +55,12 @@ pub(super) struct HistoryIndex {
     files: ArcSwap<LevelFiles>,
 }
 
-/// Mapped files by level.
+/// Mapped files by level, and what is not in them yet.
 #[derive(Debug, Default)]
-struct LevelFiles([Option<Arc<dyn Mapping>>; LEVELS]);
+struct LevelFiles {
+    maps: [Option<Arc<dyn Mapping>>; LEVELS],
+    gathered: Option<Arc<GatheredSlots>>,
+}
 
 /// The index during some look-ups.
 #[derive(Debug)]
@@ -67,7 +75,11 @@ pub(super) struct IndexGrowth {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     shard_bits: u32,
+    shape: Shape,
     files: Vec<LevelFile>,
+    /// First record whose slot may not be in the files.
+    missing: Option<u64>,
+    gathering: Option<Gathering>,
     /// For each shard: number of inserts that certainly fit.
     room: Box<[usize]>,
     /// For each shard: inserts for which space was made and that have not happened yet.
@@ -112,10 +124,11 @@ impl HistoryIndex {
 }
 
 impl LevelFiles {
-    fn of(files: &[LevelFile]) -> Self {
-        let mut all = Self::default();
+    fn of(files: &[LevelFile], gathering: Option<&Gathering>) -> Self {
+        let gathered = gathering.map(|gathering| gathering.slots.clone());
+        let mut all = Self { gathered, ..Self::default() };
         for file in files {
-            if let Some(slot) = all.0.get_mut(file.level as usize) {
+            if let Some(slot) = all.maps.get_mut(file.level as usize) {
                 *slot = Some(file.map.clone());
             }
         }
@@ -123,7 +136,7 @@ impl LevelFiles {
     }
 
     fn get(&self, level: u32) -> Option<&Arc<dyn Mapping>> {
-        self.0.get(level as usize)?.as_ref()
+        self.maps.get(level as usize)?.as_ref()
     }
 }
 
@@ -145,7 +158,8 @@ impl IndexReader<'_> {
     /// See [`IndexShard::touch`].
     pub fn touch(&mut self, key: &ArticleKey) -> u64 {
         let (shard, tag) = self.index.place(key);
-        self.shard(shard).map_or(0, |shard| shard.touch(tag))
+        let gathered = self.files.gathered.as_ref().map_or(0, |gathered| gathered.shard(shard).touch(tag));
+        gathered ^ self.shard(shard).map_or(0, |shard| shard.touch(tag))
     }
 
     /// See [`IndexShard::find`].
@@ -153,13 +167,19 @@ impl IndexReader<'_> {
         &mut self,
         key: &ArticleKey,
         living: &Range<u64>,
-        matches: impl FnMut(u64) -> Option<T>,
+        mut matches: impl FnMut(u64) -> Option<T>,
     ) -> Option<T> {
         let (shard, tag) = self.index.place(key);
+        // In this order: slots move from memory to the files.
+        if let Some(gathered) = &self.files.gathered
+            && let Some(found) = gathered.find(shard, tag, living, &mut matches)
+        {
+            return Some(found);
+        }
         self.shard(shard)?.find(tag, living, matches)
     }
 
-    /// See [`IndexShard::check`]; covers all shards, and reports shard and position.
+    /// See [`IndexShard::check`]; covers all shards in the files, and reports shard and position.
     pub fn check(
         &mut self,
         living: &Range<u64>,
@@ -188,7 +208,7 @@ impl IndexReader<'_> {
         }
     }
 
-    /// See [`IndexShard::insert`]; for callers that have made space.
+    /// See [`IndexShard::insert`]; into the files, for callers that have made space.
     pub fn insert(&mut self, key: &ArticleKey, number: u64, living: &Range<u64>) -> bool {
         let (shard, tag) = self.index.place(key);
         self.shard(shard).is_some_and(|shard| shard.insert(tag, number, living))
@@ -203,15 +223,15 @@ pub(super) fn remove_files(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 
 impl IndexGrowth {
     /// Opens the index files of this boot. `None` if some shard is in none of them.
-    pub fn load(
-        disk: &Arc<dyn Disk>,
-        dir: &Path,
-        shard_bits: u32,
-    ) -> io::Result<Option<(HistoryIndex, Self)>> {
-        let mut growth = Self::new(disk, dir, shard_bits);
+    pub fn load(disk: &Arc<dyn Disk>, dir: &Path, shape: Shape) -> io::Result<Option<(HistoryIndex, Self)>> {
+        let (mut growth, shard_bits) = (Self::new(disk, dir, shape), shape.shard_bits);
         for level in growth.levels_present()? {
             match growth.open_file(level)? {
-                Some(file) => growth.files.push(file),
+                Some(file) => {
+                    let missing = number_of(file.header(MISSING_WORD));
+                    growth.missing = growth.missing.into_iter().chain(missing).min();
+                    growth.files.push(file);
+                }
                 None => disk.remove(&growth.path(level))?,
             }
         }
@@ -232,10 +252,10 @@ impl IndexGrowth {
     pub fn make(
         disk: &Arc<dyn Disk>,
         dir: &Path,
-        shard_bits: u32,
+        shape: Shape,
         living: u64,
     ) -> io::Result<(HistoryIndex, Self)> {
-        let mut growth = Self::new(disk, dir, shard_bits);
+        let (mut growth, shard_bits) = (Self::new(disk, dir, shape), shape.shard_bits);
         for level in growth.levels_present()? {
             disk.remove(&growth.path(level))?;
         }
@@ -258,16 +278,36 @@ impl IndexGrowth {
         }
     }
 
-    fn new(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> Self {
+    fn new(disk: &Arc<dyn Disk>, dir: &Path, shape: Shape) -> Self {
+        let shard_bits = shape.shard_bits;
         let (room, pending) = (vec![0; 1 << shard_bits].into(), vec![0; 1 << shard_bits].into());
-        Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room, pending }
+        let (disk, dir) = (disk.clone(), dir.to_path_buf());
+        let (files, missing, gathering) = (Vec::new(), None, None);
+        Self { disk, dir, shard_bits, shape, files, missing, gathering, room, pending }
+    }
+
+    /// Shows readers the present files and gathered slots.
+    fn publish(&self, index: &HistoryIndex) {
+        index.files.store(Arc::new(LevelFiles::of(&self.files, self.gathering.as_ref())));
+    }
+
+    /// Returns the first record whose slot may not be in the files.
+    pub fn missing(&self) -> Option<u64> {
+        self.missing
+    }
+
+    /// Notes in the files from which record on slots may be missing in them. Called before the first is
+    /// missing, and after the others are there.
+    pub fn set_missing(&mut self, missing: Option<u64>) {
+        self.missing = missing;
+        self.files.iter().for_each(|file| file.set_missing(missing));
     }
 
     fn index(&self, levels: Box<[AtomicU8]>) -> HistoryIndex {
         HistoryIndex {
             shard_bits: self.shard_bits,
             levels,
-            files: ArcSwap::from_pointee(LevelFiles::of(&self.files)),
+            files: ArcSwap::from_pointee(LevelFiles::of(&self.files, None)),
         }
     }
 
@@ -308,6 +348,7 @@ impl IndexGrowth {
         let ours = file.header(MAGIC_WORD) == MAGIC
             && file.header(SHAPE_WORD) == shape(level, self.shard_bits)
             && file.boot_id() == self.disk.boot_id()
+            && file.is_missing_right()
             && file.is_rest_zero(self.shard_bits);
         Ok(ours.then_some(file))
     }
@@ -350,8 +391,9 @@ impl IndexGrowth {
         let mut moved = false;
         loop {
             let shard = self.shard(index, number).ok_or_else(missing)?;
+            let gathered = self.gathering.as_ref().map_or(0, |gathering| gathering.count(number));
             let (level, slots, used) =
-                (shard.level(), shard.slots(), shard.count_used(living.start) + pending);
+                (shard.level(), shard.slots(), shard.count_used(living.start) + pending + gathered);
             if used * 100 < slots * GROW_PERCENT {
                 if let Some(room) = self.room.get_mut(number) {
                     *room = (slots * COUNT_PERCENT / 100).saturating_sub(used + 1);
@@ -376,7 +418,8 @@ impl IndexGrowth {
         self.pending.fill(0);
     }
 
-    /// See [`IndexShard::insert`]; always fits after [`IndexGrowth::make_room`].
+    /// Enters the newest record, for which [`IndexGrowth::make_room`] has made space: into a shard
+    /// ([`IndexShard::insert`]), or first into memory. Returns false if a shard is full.
     pub fn insert(
         &mut self,
         index: &HistoryIndex,
@@ -388,7 +431,64 @@ impl IndexGrowth {
         if let Some(pending) = self.pending.get_mut(shard) {
             *pending = pending.saturating_sub(1);
         }
+        if self.gathering.is_none()
+            && let Some(level) = self.gathered_level()
+        {
+            self.gathering = Some(Gathering::new(self.shard_bits, level, number));
+            self.set_missing(Some(number));
+            self.publish(index);
+        }
+        let gathers =
+            self.gathering.as_mut().is_some_and(|gathering| gathering.insert(shard, tag, number, living));
+        if !gathers && !self.insert_in_file(index, key, number, living) {
+            return false;
+        }
+        self.gathering.is_none() || self.move_gathered(index, &(living.start..number + 1))
+    }
+
+    /// See [`IndexShard::insert`]; into the files at once.
+    pub fn insert_in_file(
+        &self,
+        index: &HistoryIndex,
+        key: &ArticleKey,
+        number: u64,
+        living: &Range<u64>,
+    ) -> bool {
+        let (shard, tag) = index.place(key);
         self.shard(index, shard).is_some_and(|shard| shard.insert(tag, number, living))
+    }
+
+    /// Returns the level of gathered slots; `None` if the index is so small that it has few pages.
+    fn gathered_level(&self) -> Option<u32> {
+        let level = self.files.iter().map(|file| file.level).max()?.checked_sub(self.shape.gathered_shift)?;
+        Some(level).filter(|level| *level >= self.shape.gathered_level_min)
+    }
+
+    /// Moves some gathered slots to the files. Returns false if they do not fit.
+    fn move_gathered(&mut self, index: &HistoryIndex, living: &Range<u64>) -> bool {
+        let Some(mut gathering) = self.gathering.take() else { return true };
+        let moved = gathering.move_some(living, |number| self.shard(index, number));
+        let is_new_round = moved == Some(true);
+        let is_over = is_new_round && gathering.is_closed();
+        if is_new_round && !is_over {
+            let level = self.gathered_level();
+            self.set_missing(Some(gathering.begin_round(living.end, level)));
+        }
+        if !is_over {
+            self.gathering = Some(gathering);
+            return moved.is_some();
+        }
+        self.set_missing(None);
+        self.publish(index);
+        true
+    }
+
+    /// Moves all gathered slots to the files, unless they do not fit.
+    pub fn move_all_gathered(&mut self, index: &HistoryIndex, living: &Range<u64>) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.close();
+        }
+        while self.gathering.is_some() && self.move_gathered(index, living) {}
     }
 
     /// Moves a shard to this level, the next after its own.
@@ -404,9 +504,10 @@ impl IndexGrowth {
         }
         if self.file(level).is_none() {
             let file = self.make_file(level)?;
+            file.set_missing(self.missing);
             file.set_boot_id(self.disk.boot_id());
             self.files.push(file);
-            index.files.store(Arc::new(LevelFiles::of(&self.files)));
+            self.publish(index);
         }
         let (Some(shard), Some(file)) = (self.shard(index, number), self.file(level)) else {
             return Err(invalid_data("no such history index file"));
@@ -433,7 +534,7 @@ impl IndexGrowth {
             return Ok(());
         }
         self.files.retain(|file| !unused(file));
-        index.files.store(Arc::new(LevelFiles::of(&self.files)));
+        self.publish(index);
         paths.iter().try_for_each(|path| self.disk.remove(path))
     }
 
@@ -453,6 +554,7 @@ impl IndexGrowth {
             if lost.iter().any(|words| words.start < HEADER_WORDS) {
                 file.set_header(SHAPE_WORD, shape(level, self.shard_bits));
                 file.set_boot_id(boot_id);
+                file.set_missing(self.missing);
                 (0..1 << self.shard_bits)
                     .filter(|n| index.level(*n) == Some(level))
                     .for_each(|n| file.set(n));
@@ -513,6 +615,16 @@ impl LevelFile {
         }
     }
 
+    fn set_missing(&self, missing: Option<u64>) {
+        self.set_header(MISSING_WORD, missing.map_or(0, bound));
+    }
+
+    /// Reports whether the first missing record is named as it was written.
+    fn is_missing_right(&self) -> bool {
+        let word = self.header(MISSING_WORD);
+        word == number_of(word).map_or(0, bound)
+    }
+
     fn has(&self, shard: usize) -> bool {
         self.header(BITS_WORD + shard / 64) >> (shard % 64) & 1 == 1
     }
@@ -528,7 +640,8 @@ impl LevelFile {
         let shards = 1usize << shard_bits;
         let bits_end = BITS_WORD + shards.div_ceil(64);
         let beyond = if shards < 64 { self.header(BITS_WORD) >> shards } else { 0 };
-        beyond == 0 && (SHAPE_WORD + 1..BITS_WORD).chain(bits_end..HEADER_WORDS).all(|w| self.header(w) == 0)
+        beyond == 0
+            && (MISSING_WORD + 1..BITS_WORD).chain(bits_end..HEADER_WORDS).all(|w| self.header(w) == 0)
     }
 }
 

@@ -5,6 +5,7 @@
 //! below `next_record` has a whole record (except for damage); a slot of the index is believed only if its
 //! record agrees. Used by the commit, by readers that look for a Message-ID, and by recovery.
 
+mod gathered;
 mod index;
 mod log;
 mod old;
@@ -103,16 +104,22 @@ impl History {
         disk.create_dir(dir)?;
         let log = HistoryLog::open(disk.clone(), dir, shape.segment_bits, from)?;
         let living = from.first_record..from.next_record;
-        let loaded = IndexGrowth::load(&disk, dir, shape.shard_bits)?;
+        let loaded = IndexGrowth::load(&disk, dir, shape)?;
         // For an empty history, an old index would only be full of forgotten records.
-        let loaded = loaded.filter(|(index, growth)| {
-            !living.is_empty() && rebuild::goes_with(index, &log, &living) && !growth.has_lost_pages()
+        let mut loaded = loaded.filter(|_| !living.is_empty());
+        loaded = loaded.and_then(|(index, mut growth)| {
+            // Slots of the newest records may have been in memory only.
+            let missing = growth.missing().unwrap_or(living.end).clamp(living.start, living.end);
+            let is_right = rebuild::goes_with(&index, &log, &(living.start..missing))
+                && !growth.has_lost_pages()
+                && rebuild::fill_rest(&index, &log, &living, missing);
+            growth.set_missing(None);
+            is_right.then_some((index, growth))
         });
         let (index, growth) = match loaded {
             Some(loaded) => loaded,
             None => {
-                let (index, mut growth) =
-                    IndexGrowth::make(&disk, dir, shape.shard_bits, living.end - living.start)?;
+                let (index, mut growth) = IndexGrowth::make(&disk, dir, shape, living.end - living.start)?;
                 if !rebuild::fill(&index, &log, &living, progress) {
                     return Err(invalid_data("the history log does not fit into its index"));
                 }
@@ -331,10 +338,10 @@ impl History {
 
     /// Adds a missing slot for a record to the index. Returns false if there is no space.
     pub fn enter_index(&self, key: &ArticleKey, number: u64) -> bool {
-        let mut writer = self.writer.lock();
+        let writer = self.writer.lock();
         let living = self.living();
         let found = self.index.reader().find(key, &living, |candidate| (candidate == number).then_some(()));
-        found.is_some() || writer.growth.insert(&self.index, key, number, &living)
+        found.is_some() || writer.growth.insert_in_file(&self.index, key, number, &living)
     }
 
     /// Overwrites a damaged record with an empty entry: one with a key that no Message-ID has, with the
@@ -379,6 +386,14 @@ impl History {
             self.log.add(segment);
         }
         self.log.sync()
+    }
+
+    /// Moves all slots that are in memory to the index files, so that the next [`History::open`] has less to
+    /// do. If one does not fit, that will build the index again.
+    pub fn close(&self) {
+        let mut writer = self.writer.lock();
+        let living = self.living();
+        writer.growth.move_all_gathered(&self.index, &living);
     }
 
     /// Forgets the oldest records, up to the first one that arrived at `arrived` (Unix seconds) or later.
@@ -546,9 +561,10 @@ impl History {
     /// Reports whether a look-up of this record's key reaches the record. Used by `verify`.
     pub fn is_indexed(&self, number: u64, record: &HistoryRecord) -> bool {
         let here = |candidate| (candidate == number).then_some(());
+        let living = self.living();
         // An emptied entry needs no slot.
         record.key_bits == 0
-            || self.index.reader().find(&ArticleKey(record.key_bits), &self.living(), here).is_some()
+            || self.index.reader().find(&ArticleKey(record.key_bits), &living, here).is_some()
     }
 
     /// Calls `found` with the position of each damaged word of the index, for [`History::mend_index`].
@@ -592,7 +608,7 @@ impl History {
             let Some(key) = key.filter(|key| shards.contains(&self.index.place(key).0)) else { continue };
             let is_there =
                 reader.find(&key, &living, |candidate| (candidate == number).then_some(())).is_some();
-            if !is_there && !writer.growth.insert(&self.index, &key, number, &living) {
+            if !is_there && !writer.growth.insert_in_file(&self.index, &key, number, &living) {
                 return Err(invalid_data("a shard of the history index is full"));
             }
         }

@@ -17,6 +17,8 @@ const THREADS: usize = 2;
 const RECORDS_PER_STEP: u64 = 1 << 16;
 /// Records whose buckets are fetched together.
 const RECORDS_PER_BATCH: usize = 64;
+/// Records that are sorted together, at 32 bytes each.
+const RECORDS_PER_SORT: u64 = 1 << 19;
 /// Records that an index of the same boot must find before it is trusted.
 const SAMPLES: u64 = 1024;
 
@@ -73,6 +75,24 @@ fn fill_shards(
         from = to;
     }
     insert_batch(&mut reader, &mut batch, living)
+}
+
+/// Enters the records from `from` on, whose slots may be missing in the index files, page by page. Returns
+/// false if one found no slot.
+pub(super) fn fill_rest(index: &HistoryIndex, log: &HistoryLog, living: &Range<u64>, from: u64) -> bool {
+    let (segments, mut reader, mut start) = (log.snapshot(), index.reader(), from);
+    while start < living.end {
+        let end = living.end.min(start + RECORDS_PER_SORT);
+        let key = |number| segments.read(number).map(|words| (ArticleKey(raw_key_bits(&words)), number));
+        let mut records: Vec<(ArticleKey, u64)> = (start..end).filter_map(key).collect();
+        // The places of keys are in the order of the keys.
+        records.sort_unstable_by_key(|(key, _)| key.0);
+        if !records.iter().all(|(key, number)| reader.insert(key, *number, living)) {
+            return false;
+        }
+        start = end;
+    }
+    true
 }
 
 /// Inserts the records in order. Their buckets are prefetched, so that the processor waits for memory once

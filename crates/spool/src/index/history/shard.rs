@@ -80,13 +80,14 @@ impl<'m> IndexShard<'m> {
         None
     }
 
-    /// Puts a record into the first slot that is empty or not living. Returns false if the whole shard has
-    /// none.
+    /// Puts a record into the first slot that is empty, not living, or its own from before a crash. Returns
+    /// false if the whole shard has none.
     pub fn insert(&self, tag: u32, number: u64, living: &Range<u64>) -> bool {
         for [passed_over, slots @ ..] in self.chain(tag) {
-            let free = slots.iter().find(|slot| number_of(load(slot)).is_none_or(|n| !living.contains(&n)));
-            if let Some(slot) = free {
-                slot.store((u64::from(tag) << NUMBER_BITS | (number + 1)).to_le(), Ordering::Release);
+            let new = u64::from(tag) << NUMBER_BITS | (number + 1);
+            let is_free = |word: u64| word == new || number_of(word).is_none_or(|n| !living.contains(&n));
+            if let Some(slot) = slots.iter().find(|slot| is_free(load(slot))) {
+                slot.store(new.to_le(), Ordering::Release);
                 return true;
             }
             // Records move between shards in any order; the word names the youngest. A number from before a
@@ -146,6 +147,24 @@ impl<'m> IndexShard<'m> {
         }
     }
 
+    /// Moves the living slots of a bucket to the same shard in another place, and empties the bucket. A
+    /// reader that no longer finds a slot here finds it there. Returns how many slots there were; `None` if
+    /// they do not fit.
+    pub fn move_bucket(&self, bucket: usize, to: &IndexShard<'_>, living: &Range<u64>) -> Option<usize> {
+        let [_, slots @ ..] = self.buckets.get(bucket)?;
+        let mut count = 0;
+        for slot in slots {
+            let word = load(slot);
+            let Some(number) = number_of(word) else { continue };
+            if living.contains(&number) && !to.insert((word >> NUMBER_BITS) as u32, number, living) {
+                return None;
+            }
+            slot.store(0, Ordering::Release);
+            count += 1;
+        }
+        Some(count)
+    }
+
     /// Inserts all living slots of this shard into an empty one. Returns false if they do not fit.
     pub fn copy_into(&self, empty: &IndexShard<'_>, living: &Range<u64>) -> bool {
         self.slots_within(living).all(|(tag, number)| empty.insert(tag, number, living))
@@ -157,7 +176,7 @@ fn load(word: &AtomicU64) -> u64 {
 }
 
 /// Returns word 0 for a record: its number + 1, and a check of that in the other bits, which is never 0.
-fn bound(number: u64) -> u64 {
+pub(super) fn bound(number: u64) -> u64 {
     let check = u64::from(disk::crc::crc32c(&(number + 1).to_le_bytes()) >> (u32::BITS - TAG_BITS)).max(1);
     check << NUMBER_BITS | (number + 1)
 }
@@ -172,7 +191,7 @@ fn is_right(at: usize, word: u64, living: &Range<u64>, fits: &mut dyn FnMut(u64,
 }
 
 /// Returns the record number in a slot or in word 0.
-fn number_of(word: u64) -> Option<u64> {
+pub(super) fn number_of(word: u64) -> Option<u64> {
     (word & NUMBER_MASK).checked_sub(1)
 }
 

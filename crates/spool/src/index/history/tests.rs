@@ -12,7 +12,7 @@ use crate::base::token::MethodKind;
 use disk::{CrashKind, OpenMode, RealDisk, SimDisk};
 
 /// 64 records per segment and 4 shards, so that growth and expiry really happen.
-const SMALL: Shape = Shape { segment_bits: 6, shard_bits: 2 };
+const SMALL: Shape = Shape::small(6, 2);
 
 /// A temporary directory for each test, removed at the end.
 struct Scratch(PathBuf);
@@ -414,16 +414,20 @@ fn readers_run_concurrently_with_the_writer() {
     assert_eq!(history.checkpoint().first_record, COUNT - 1 - 20_000);
 }
 
-/// `NEWSREEL_BENCH=1 cargo test --release -p spool history::tests::pace -- --nocapture` prints the speed.
+/// `NEWSREEL_BENCH=1 cargo test --release -p spool history::tests::pace -- --nocapture` prints the speed;
+/// with `NEWSREEL_BENCH=direct` slots go to the files at once.
 #[test]
 fn pace() {
-    let bench = std::env::var_os("NEWSREEL_BENCH").is_some();
+    let bench = std::env::var_os("NEWSREEL_BENCH");
+    let direct = Shape { gathered_level_min: 64, ..Shape::USUAL };
+    let shape = if bench.as_ref().is_some_and(|how| how == "direct") { direct } else { Shape::USUAL };
+    let bench = bench.is_some();
     let count: u64 = if bench { 20_000_000 } else { 100_000 };
     let scratch = Scratch::new();
     let open = |boot, from| {
         let began = Instant::now();
         let disk = Arc::new(RealDisk::with_boot_id([boot; 16]));
-        (History::open(disk, &scratch.0, from, &(), Shape::USUAL).unwrap(), began.elapsed())
+        (History::open(disk, &scratch.0, from, &(), shape).unwrap(), began.elapsed())
     };
     let (history, _) = open(1, RecordRange::default());
     let mut lines = Vec::new();
@@ -449,6 +453,19 @@ fn pace() {
         assert_eq!(history.lookup(&new), HistoryLookup::None);
         history.insert(new, None, 0).unwrap();
     });
+    // The kernel writes dirty pages back every half minute; the next slot makes its page dirty once more.
+    let (mut since_written_back, few) = (std::time::Duration::ZERO, 50_000.min(count / 20));
+    for n in 0..5 * few {
+        if n.is_multiple_of(few) {
+            let index = scratch.names().into_iter().filter(|name| name.starts_with("index-"));
+            index.for_each(|name| std::fs::File::open(scratch.0.join(name)).unwrap().sync_all().unwrap());
+        }
+        let began = Instant::now();
+        history.insert(key(n + (1 << 42)), None, 0).unwrap();
+        since_written_back += began.elapsed();
+    }
+    let each = since_written_back.as_secs_f64() * 1e6 / (5 * few) as f64;
+    lines.push(format!("an insert where the kernel writes back after every {few}: {each:.2} us"));
     lines.push(format!("log {} MB, index {} MB", history.log_bytes() >> 20, history.index_bytes() >> 20));
     let checkpoint = history.checkpoint();
     drop(history);
@@ -456,7 +473,7 @@ fn pace() {
     let (history, time) = open(2, checkpoint);
     lines.push(format!("opening, other boot: {time:?}"));
     assert_eq!(history.lookup(&key(count - 1)), HistoryLookup::At(token(count - 1), (count - 1) as u32));
-    assert_eq!(history.entries(), 2 * count);
+    assert_eq!(history.entries(), 2 * count + 5 * few);
     if bench {
         writeln!(std::io::stdout(), "{count} entries, then twice as many\n{}", lines.join("\n")).unwrap();
     }
@@ -560,19 +577,94 @@ fn a_full_disk_fails_inserts_and_nothing_else() {
 #[test]
 fn an_index_that_has_grown_is_used_after_a_restart() {
     let scratch = Scratch::new();
-    let history = scratch.open(1, RecordRange::default(), SMALL).unwrap();
+    let mut history = scratch.open(1, RecordRange::default(), SMALL).unwrap();
     let mut levels = HashSet::new();
     for n in 0..3000 {
         history.insert(key(n), None, n as u32).unwrap();
         if n % 100 == 0 {
             let (disk, count) = (Arc::new(RealDisk::with_boot_id([1; 16])), Count::default());
-            let again = History::open(disk, &scratch.0, history.checkpoint(), &count, SMALL).unwrap();
+            let checkpoint = history.checkpoint();
+            drop(history);
+            history = History::open(disk, &scratch.0, checkpoint, &count, SMALL).unwrap();
             assert_eq!(
-                (count.0.into_inner(), again.lookup(&key(n))),
+                (count.0.into_inner(), history.lookup(&key(n))),
                 (0, HistoryLookup::Remembered { arrived: n as u32 })
             );
             levels.extend(scratch.names().into_iter().filter(|name| name.starts_with("index-")));
         }
     }
     assert!(levels.len() > 3, "{levels:?}");
+}
+
+/// 16 buckets in each of 4 shards, and half as many in memory: a round is 128 inserts.
+const GATHERED: Shape = Shape { gathered_shift: 1, ..SMALL };
+
+/// Returns the first record that may be missing in the index files, and the entries that are there.
+fn in_files(scratch: &Scratch, entries: u64) -> (Option<u64>, Vec<u64>) {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::with_boot_id([1; 16]));
+    let (index, growth) = IndexGrowth::load(&disk, &scratch.0, GATHERED).unwrap().unwrap();
+    let is_there = |n: &u64| {
+        index.reader().find(&key(*n), &(0..entries), |number| (number == *n).then_some(())).is_some()
+    };
+    (growth.missing(), (0..entries).filter(is_there).collect())
+}
+
+#[test]
+fn gathered_slots_are_found_and_a_kill_loses_none() {
+    let scratch = Scratch::new();
+    let all_found = |history: &History, entries: u64| {
+        (0..entries).for_each(|n| assert_eq!(history.lookup(&key(n)), expected(n), "{n} of {entries}"));
+        assert_eq!(history.lookup(&key(entries)), HistoryLookup::None);
+    };
+    let insert = |history: &History, n: u64| {
+        history.insert(key(n), (n % 3 > 0).then(|| token(n)), n as u32).unwrap();
+    };
+    let (mut entries, mut checkpoint, mut most_missing) = (0, RecordRange::default(), 0);
+    for life in 0..20 {
+        let (disk, count) = (Arc::new(RealDisk::with_boot_id([1; 16])), Count::default());
+        let history = History::open(disk, &scratch.0, checkpoint, &count, GATHERED).unwrap();
+        assert_eq!(count.0.into_inner(), u64::from(life == 0), "index built, life {life}");
+        all_found(&history, entries);
+        for n in entries..entries + 7 + 13 * life {
+            insert(&history, n);
+            entries = n + 1;
+            let (missing, there) = in_files(&scratch, entries);
+            let missing = missing.unwrap_or(entries).min(entries);
+            assert!(there.iter().copied().take(missing as usize).eq(0..missing), "{missing} of {entries}");
+            most_missing = most_missing.max(entries - there.len() as u64);
+        }
+        all_found(&history, entries);
+        checkpoint = history.checkpoint();
+        // Killed, or stopped.
+        if life % 3 == 2 {
+            history.close();
+            assert_eq!(in_files(&scratch, entries), (None, (0..entries).collect()));
+            all_found(&history, entries);
+        }
+    }
+    assert!((60..300).contains(&most_missing), "{most_missing}");
+}
+
+#[test]
+fn a_flipped_bit_in_the_first_missing_record_is_noticed() {
+    let scratch = Scratch::new();
+    let checkpoint = filled(&scratch);
+    let open = || {
+        let (disk, count) = (Arc::new(RealDisk::with_boot_id([1; 16])), Count::default());
+        let history = History::open(disk, &scratch.0, checkpoint, &count, SMALL).unwrap();
+        (0..300).for_each(|n| assert_eq!(history.lookup(&key(n)), expected(n)));
+        count.0.into_inner()
+    };
+    for bit in 0..64 {
+        // Built again, it may be of another level.
+        let index = scratch.names().into_iter().rfind(|name| name.starts_with("index-")).unwrap();
+        let file = RealDisk::new().open(&scratch.0.join(&index), OpenMode::Existing).unwrap();
+        let mut word = [0; 8];
+        file.read_at(&mut word, 32).unwrap();
+        word[bit / 8] ^= 1 << (bit % 8);
+        drop(file);
+        scratch.overwrite(&index, 32, &word);
+        assert_eq!(open(), 1, "bit {bit}");
+    }
+    assert_eq!(open(), 0);
 }
