@@ -194,9 +194,14 @@ pub trait DiskFile: Send + Sync + Debug {
         Ok(std::iter::once(offset..self.len()?.max(offset)).collect())
     }
     /// Like [`DiskFile::read_at`], but returns `WouldBlock` if the bytes are not in memory and would have to
-    /// be read from the disk.
+    /// be read from the disk. Linux, since 5.9, then has the disk begin to read them.
     fn read_at_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buf, offset)
+    }
+    /// Has the disk begin to read a range that will be needed soon, without waiting for it. A disk that
+    /// cannot do so reads it when it is needed.
+    fn begin_read(&self, _range: Range<u64>) -> io::Result<()> {
+        Ok(())
     }
     /// Writes all of `parts` consecutively, from `offset` on.
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;

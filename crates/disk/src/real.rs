@@ -6,13 +6,14 @@
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, chown};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
-use rustix::fs::{fallocate, fdatasync, flock, fsync, linkat, openat, syncfs, unlinkat};
+use rustix::fs::{Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{fadvise, fallocate, fdatasync, flock, fsync, linkat, openat, syncfs, unlinkat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::dirs::{here, is_device, list, make_dir, make_levels, open_to_read};
@@ -419,6 +420,11 @@ impl DiskFile for RealFile {
             return Ok(n);
         }
         Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn begin_read(&self, range: Range<u64>) -> io::Result<()> {
+        let Some(len) = range.end.checked_sub(range.start).and_then(NonZeroU64::new) else { return Ok(()) };
+        Ok(fadvise(&self.file, range.start, Some(len), Advice::WillNeed)?)
     }
 
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {

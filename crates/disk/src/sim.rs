@@ -95,6 +95,7 @@ struct SimState {
     steps: u64,
     /// Number of reads, and of bytes read.
     reads: (u64, u64),
+    cached: Option<CachedPages>,
     names: SimNames,
     nodes: BTreeMap<NodeId, SimNode>,
     next_id: NodeId,
@@ -111,6 +112,39 @@ struct SimState {
     free_bytes: u64,
     /// Counter that increases whenever a mapping may have lost pages.
     lost_pages: u64,
+}
+
+/// Pages of files in the machine's memory, if not all of them are there.
+#[derive(Default)]
+struct CachedPages {
+    pages: BTreeSet<(NodeId, u64)>,
+    /// Pages that the disk was asked for: they are there after the next read that waits.
+    begun: BTreeSet<(NodeId, u64)>,
+    /// Number of reads that have waited.
+    waits: u64,
+}
+
+impl CachedPages {
+    /// Returns the pages of a range that are not in memory.
+    fn missing(&self, id: NodeId, range: &Range<u64>) -> Vec<(NodeId, u64)> {
+        let pages = (range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES)).map(|page| (id, page));
+        pages.filter(|page| !self.pages.contains(page)).collect()
+    }
+
+    /// Begins to read a range; returns whether it is not in memory.
+    fn begin(&mut self, id: NodeId, range: &Range<u64>) -> bool {
+        let missing = self.missing(id, range);
+        self.begun.extend(&missing);
+        !missing.is_empty()
+    }
+
+    /// Waits for a range, if it is not in memory.
+    fn wait(&mut self, id: NodeId, range: &Range<u64>) {
+        if self.begin(id, range) {
+            self.waits += 1;
+            self.pages.append(&mut self.begun);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -150,6 +184,7 @@ impl SimDisk {
             boot,
             steps: 0,
             reads: (0, 0),
+            cached: None,
             names,
             nodes,
             next_id,
@@ -170,6 +205,17 @@ impl SimDisk {
     /// Returns the number of reads of files so far, and of bytes read; mapped memory is not counted.
     pub fn reads(&self) -> (u64, u64) {
         self.state.lock().reads
+    }
+
+    /// Takes what has been written to files so far, and will be, out of memory: it is there only once it was
+    /// read, or asked for before a read that waits. Mapped files stay.
+    pub fn take_from_memory(&self) {
+        self.state.lock().cached = Some(CachedPages::default());
+    }
+
+    /// Returns the number of reads since then that had to wait.
+    pub fn waits(&self) -> u64 {
+        self.state.lock().cached.as_ref().map_or(0, |cached| cached.waits)
     }
 
     /// Returns the number of steps so far, including failed ones.
@@ -644,13 +690,33 @@ impl DiskFile for SimFile {
         let there = usize::try_from(node.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (buf, _) = buf.split_at_mut(there.min(buf.len()));
         state.reads = (state.reads.0 + 1, state.reads.1 + buf.len() as u64);
-        let node = state.node(self.id)?;
         let end = offset + buf.len() as u64;
+        if let Some(cached) = &mut state.cached {
+            cached.wait(self.id, &(offset..end));
+        }
+        let node = state.node(self.id)?;
         if node.is_unreadable(&(offset..end)) {
             return Err(io::Error::from_raw_os_error(SimDisk::EIO));
         }
         node.live.read(buf, offset);
         Ok(buf.len())
+    }
+
+    fn read_at_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let range = offset..self.len()?.min(offset.saturating_add(buf.len() as u64)).max(offset);
+        if let Some(cached) = &mut self.disk.running()?.cached
+            && cached.begin(self.id, &range)
+        {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.read_at(buf, offset)
+    }
+
+    fn begin_read(&self, range: Range<u64>) -> io::Result<()> {
+        if let Some(cached) = &mut self.disk.running()?.cached {
+            cached.begin(self.id, &range);
+        }
+        Ok(())
     }
 
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {

@@ -5,9 +5,9 @@
 
 use super::bodies::BodyFetcher;
 use super::{
-    Answer, ArticleBytes, ArticleLayout, ArticlePart, CountingBase, Fetched, GroupInfo, GroupList,
-    GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError, SourceLocator, Wanted,
-    has_changed,
+    Answer, ArticleBytes, ArticleLayout, ArticlePart, CountingBase, Fetched, ForeseenRequest, GroupInfo,
+    GroupList, GroupSelection, GroupStream, IdStanding, NeighbourSide, NewsSource, SourceError,
+    SourceLocator, Wanted, has_changed,
 };
 use disk::ReadMode;
 use netnews::GroupMarks;
@@ -18,6 +18,7 @@ use spool::{ArticleBuf, ArticleKey, Group, GroupFlag, GroupId, Lookup, ReadError
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::block_in_place;
 
 /// Final line of the stored form.
@@ -26,12 +27,34 @@ const END: &[u8] = b".\r\n";
 /// Groups examined before others may go first.
 const GROUPS_AT_ONCE: usize = 64;
 
-/// The local spool.
+/// The local spool. Each client has a clone of its own.
 #[derive(Debug, Clone)]
 pub struct LocalSpool {
     spool: Arc<Spool>,
     /// Fetcher for bodies that are not here.
     bodies: Option<Arc<BodyFetcher>>,
+    waits: WaitsForDisk,
+}
+
+/// Whether what this client reads was last found on the disk only, so that looking ahead is worth its time.
+#[derive(Debug, Default)]
+struct WaitsForDisk(AtomicBool);
+
+impl Clone for WaitsForDisk {
+    /// Nothing is known of another client.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl WaitsForDisk {
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, waits: bool) {
+        self.0.store(waits, Ordering::Relaxed);
+    }
 }
 
 /// A list of groups of the spool.
@@ -53,19 +76,39 @@ impl From<ReadError> for SourceError {
     }
 }
 
-/// Reads from memory if possible, otherwise waits for the disk.
-fn read<T>(mut read: impl FnMut(ReadMode) -> Result<T, ReadError>) -> Answer<T> {
-    let done = match read(ReadMode::CacheOnly) {
-        Err(ReadError::WouldBlock) => block_in_place(|| read(ReadMode::Wait)),
-        other => other,
-    };
-    done.map_err(SourceError::from)
-}
-
 impl LocalSpool {
     /// Returns the source for the articles of this spool.
     pub fn new(spool: Arc<Spool>) -> Self {
-        Self { spool, bodies: None }
+        Self { spool, bodies: None, waits: WaitsForDisk::default() }
+    }
+
+    /// Reads from memory if possible, otherwise waits for the disk.
+    fn read<T>(&self, mut read: impl FnMut(ReadMode) -> Result<T, ReadError>) -> Answer<T> {
+        let done = match read(ReadMode::CacheOnly) {
+            Err(ReadError::WouldBlock) => {
+                self.waits.set(true);
+                block_in_place(|| read(ReadMode::Wait))
+            }
+            other => other,
+        };
+        done.map_err(SourceError::from)
+    }
+
+    /// Has the disk begin to read an article, if that needs no waiting. Returns whether it is not in memory;
+    /// `None` if its place is not known without waiting.
+    fn begin_read(&self, place: SourceLocator<'_, GroupId>, patience: ReadMode) -> Option<bool> {
+        let token = match place {
+            SourceLocator::Number(group, number) => match self.spool.token_of(*group, number, patience) {
+                Err(ReadError::WouldBlock) => return None,
+                // An error comes up again when the article is read.
+                token => token.ok().flatten(),
+            },
+            SourceLocator::MessageId(id) => match self.spool.lookup(&self.spool.key(id.as_bytes())) {
+                Lookup::Present(token) => Some(token),
+                _ => None,
+            },
+        };
+        Some(token.is_some_and(|token| self.spool.begin_read(&token)))
     }
 
     /// Replaces headers in `into` by the whole article.
@@ -110,7 +153,7 @@ impl LocalSpool {
         Ok(match place {
             SourceLocator::Number(group, number) => {
                 self.freshen_above(*group, number);
-                let token = read(|patience| self.spool.token_of(*group, number, patience))?;
+                let token = self.read(|patience| self.spool.token_of(*group, number, patience))?;
                 token.map(|token| (token, None))
             }
             SourceLocator::MessageId(id) => {
@@ -179,7 +222,7 @@ impl NewsSource for LocalSpool {
         let Some((token, expect)) = self.token(place)? else { return Ok(Fetched::Missing) };
         let (bytes, raw) = into.take();
         let mut article = ArticleBuf::from_buffers(bytes, raw);
-        let found = read(|patience| self.spool.read(&token, expect.as_ref(), patience, &mut article));
+        let found = self.read(|patience| self.spool.read(&token, expect.as_ref(), patience, &mut article));
         let (article_at, body_at, message_id) = article.layout();
         let (bytes, scratch) = article.into_buffers();
         into.put(bytes, scratch, ArticleLayout { article_at, body_at, message_id });
@@ -193,6 +236,45 @@ impl NewsSource for LocalSpool {
             true => Box::pin(self.with_body(into)).await,
             false => Ok(Fetched::Whole),
         }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.waits.get()
+    }
+
+    /// Has the disk begin to read all that pipelined commands ask for: it reads several places in little more
+    /// time than one, and most of them are in memory at their turn. If all are there now, the next commands
+    /// are not looked at until one waits again.
+    async fn look_ahead(&self, foreseen: &[ForeseenRequest<'_, GroupId>]) {
+        if !self.waits.get() || foreseen.is_empty() {
+            return;
+        }
+        let (mut waits, mut unknown) = (false, Vec::new());
+        for request in foreseen {
+            match request {
+                ForeseenRequest::Article(place, _) => match self.begin_read(*place, ReadMode::CacheOnly) {
+                    Some(begun) => waits |= begun,
+                    None => unknown.push(*place),
+                },
+                ForeseenRequest::Rows(group, range) => {
+                    self.spool.begin_rows(**group, range.clone());
+                    waits = true;
+                }
+                ForeseenRequest::Group(_)
+                | ForeseenRequest::Existence(_)
+                | ForeseenRequest::Neighbours(..) => {}
+            }
+        }
+        if !unknown.is_empty() {
+            waits = true;
+            // The rows that have the places are being read by now.
+            block_in_place(|| {
+                for place in unknown {
+                    self.begin_read(place, ReadMode::Wait);
+                }
+            });
+        }
+        self.waits.set(waits);
     }
 
     fn standing(&self, id: MessageId<'_>) -> IdStanding {
@@ -239,7 +321,7 @@ impl NewsSource for LocalSpool {
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
         self.freshen_above(*group, *range.start());
-        read(|patience| self.spool.over(*group, range.clone(), limit_bytes, patience, into))
+        self.read(|patience| self.spool.over(*group, range.clone(), limit_bytes, patience, into))
     }
 
     fn rows_have_headers(&self) -> bool {

@@ -7,7 +7,8 @@
 
 use super::cnfs::record::{self, RecordHeader};
 use super::volume::{
-    Inventory, LivingLookup, Retained, Stray, StrayKind, Volume, VolumeBase, VolumeKind, fetch_record,
+    Inventory, LivingLookup, Retained, Stray, StrayKind, Volume, VolumeBase, VolumeKind, begin_record,
+    fetch_record,
 };
 use crate::base::codec::{ByteReader, put_varint};
 use crate::base::config::{ClassConfig, TreeConfig};
@@ -194,6 +195,10 @@ impl Volume for AppendOnly {
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         let room = OFFSET_MASK + 1 - (place & OFFSET_MASK);
         fetch_record(place, room, buf, |place, buf| self.read_at(place, patience, buf))
+    }
+
+    fn begin_read(&self, place: u64) -> bool {
+        begin_record(|buf| self.read_at(place, ReadMode::CacheOnly, buf))
     }
 
     fn place_text(&self, place: u64) -> String {

@@ -104,6 +104,10 @@ pub(crate) trait Volume: Send + Sync + Debug {
         patience: ReadMode,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError>;
+    /// Has the disk begin to read the article at a place, without waiting; true if it is not in memory.
+    fn begin_read(&self, _place: u64) -> bool {
+        false
+    }
     /// Makes all written data durable.
     fn sync(&self) -> io::Result<()>;
     /// Returns the second part of a token's text form.
@@ -477,6 +481,12 @@ pub(crate) enum StrayKind {
     Foreign,
     /// Cannot be read.
     Unreadable,
+}
+
+/// Implements [`Volume::begin_read`] for volumes of consecutive records: `read` is asked for bytes in memory,
+/// and has the disk begin to read them if they are not there.
+pub(crate) fn begin_record(read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> bool {
+    read(&mut [0; FIRST_READ_BYTES]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 /// Implements [`Volume::fetch`] for volumes of consecutive records: fetches the record at a place, with

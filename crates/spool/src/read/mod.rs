@@ -45,6 +45,10 @@ struct BlockBuffer {
     packed: Option<(u64, u64)>,
 }
 
+/// Number of overview blocks that the disk is asked for at once. 100 rows are in two or three, more rows are
+/// read in several steps.
+const BLOCKS_BEGUN_MAX: usize = 8;
+
 thread_local! {
     /// Buffer that is kept from one read to the next.
     static BLOCK: RefCell<BlockBuffer> = RefCell::default();
@@ -128,6 +132,21 @@ impl SharedIndexes {
         Ok(out.header.is_some())
     }
 
+    /// Has the disk begin to read an article, without waiting; true if it is not in memory.
+    pub fn begin_read(&self, token: &Token) -> bool {
+        let volumes = self.volumes.load();
+        let volume = volumes.get(token.volume).filter(|volume| volume.method() == token.method);
+        volume.is_some_and(|volume| volume.is_alive(token.place) && volume.begin_read(token.place))
+    }
+
+    /// Has the disk begin to read the first closed blocks with rows of a range, without waiting.
+    pub fn begin_rows(&self, id: GroupId, range: RangeInclusive<u64>) {
+        let first = |group: &Arc<Group>| -> Vec<BlockRef> {
+            group.state().overview.blocks_of(range).take(BLOCKS_BEGUN_MAX).cloned().collect()
+        };
+        self.with_group(id, first).iter().flatten().for_each(BlockRef::begin_read);
+    }
+
     /// Like [`SharedIndexes::read`], but treats a hidden article as cancelled.
     pub fn read_shown(
         &self,
@@ -197,7 +216,7 @@ impl SharedIndexes {
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
         let end = *range.end();
-        let mut from = *range.start();
+        let (mut from, mut has_begun) = (*range.start(), false);
         let start = out.len();
         while from <= end {
             if out.len() - start >= limit_bytes {
@@ -209,6 +228,11 @@ impl SharedIndexes {
             match step {
                 OverStep::Done(next) => from = next,
                 OverStep::Block(block, living) => {
+                    // What comes next is read meanwhile.
+                    if patience == ReadMode::Wait && block.last < end && !has_begun {
+                        self.begin_rows(id, block.last.saturating_add(1)..=end);
+                        has_begun = true;
+                    }
                     let wanted = RowRange { from, end, living: living.as_deref() };
                     match self.append_rows(id, &block, wanted, patience, out) {
                         // The rows so far can be sent; the caller requests the rest again, ready to wait.

@@ -425,6 +425,17 @@ impl Spool {
         self.reader().read(token, expect, patience, out)
     }
 
+    /// Has the disk begin to read an article that will be asked for soon, without waiting; true if it is not
+    /// in memory.
+    pub fn begin_read(&self, token: &Token) -> bool {
+        self.shared.begin_read(token)
+    }
+
+    /// Has the disk begin to read overview rows of a range that will be asked for soon, without waiting.
+    pub fn begin_rows(&self, group: GroupId, range: RangeInclusive<u64>) {
+        self.shared.begin_rows(group, range);
+    }
+
     /// Like [`Spool::read`], including hidden articles: for decisions about them, not for readers.
     pub fn read_stored(
         &self,

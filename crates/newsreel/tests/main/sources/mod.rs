@@ -8,7 +8,7 @@ mod memory;
 use crate::client::{Client, article};
 use crate::running::Server;
 use crate::transcripts::play_all;
-use disk::RealDisk;
+use disk::{RealDisk, SimDisk};
 use memory::{GROUPS_AT_ONCE, Gate, Memory};
 use spool::Spool;
 use std::sync::Arc;
@@ -181,4 +181,26 @@ fn interrupted_answer_ends_the_connection_without_a_final_dot() {
     }
     // Other connections are not disturbed.
     assert_eq!(client.ask("GROUP misc.test"), "211 1 1 1 misc.test");
+}
+
+#[test]
+fn pipelined_articles_that_are_not_in_memory_are_waited_for_together() {
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), |text| text);
+    let mut client = server.client();
+    let body = "A line of an article that fills most of a page.\r\n".repeat(60);
+    let ids: Vec<String> = (0..20).map(|n| format!("<{n}@cold.example>")).collect();
+    ids.iter().for_each(|id| file(&mut client, id, &body));
+    let mut waits = |commands: String| {
+        disk.take_from_memory();
+        client.send(commands);
+        for id in &ids {
+            assert_eq!(client.line(), format!("220 0 {id}"));
+            assert!(client.block().len() > 60);
+        }
+        disk.waits()
+    };
+    // The first, and all others together.
+    let by_id = waits(ids.iter().map(|id| format!("ARTICLE {id}\r\n")).collect());
+    assert_eq!(by_id, 2);
 }

@@ -21,7 +21,7 @@ use disk::DiskFile;
 use disk::ReadMode;
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -85,6 +85,11 @@ impl BlockRef {
         let head = block::head_bytes(self.count as usize);
         self.read_range(head + text.start..head + text.end, patience, raw)?;
         if raw.len() == text.len() { Ok(()) } else { Err(self.damaged(group)) }
+    }
+
+    /// Has the disk begin to read the block, without waiting. An error comes up again when it is read.
+    pub fn begin_read(&self) {
+        let _error = self.segment.file.begin_read(self.offset..self.offset + u64::from(self.len));
     }
 
     fn read_bytes(&self, len: usize, patience: ReadMode, raw: &mut Vec<u8>) -> Result<(), ReadError> {
@@ -304,6 +309,12 @@ impl GroupOverview {
     /// Returns the closed block that holds a number.
     pub fn block_of(&self, number: u64) -> Option<&BlockRef> {
         self.blocks.get(self.place_of(number)).filter(|b| b.first <= number && b.live > 0)
+    }
+
+    /// Returns the closed blocks with living rows that have numbers of a range.
+    pub fn blocks_of(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = &BlockRef> {
+        let blocks = self.blocks.range(self.place_of(*range.start())..);
+        blocks.take_while(move |block| block.first <= *range.end()).filter(|block| block.live > 0)
     }
 
     /// Returns the index of the first closed block that does not end before a number. Due numbers are in the

@@ -10,7 +10,7 @@ pub(crate) mod header;
 mod moving;
 pub(crate) mod record;
 
-use super::volume::{Cyclic, Volume, VolumeBase, VolumeKind, fetch_record};
+use super::volume::{Cyclic, Volume, VolumeBase, VolumeKind, begin_record, fetch_record};
 use crate::base::config::BufferConfig;
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
@@ -539,6 +539,10 @@ impl Volume for Cycbuff {
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         fetch_record(place, self.room(place), buf, |place, buf| self.read_at(place, patience, buf))
+    }
+
+    fn begin_read(&self, place: u64) -> bool {
+        begin_record(|buf| self.read_at(place, ReadMode::CacheOnly, buf))
     }
 
     fn explain_place(&self, place: u64) -> String {
