@@ -242,8 +242,8 @@ lab-flat: ## figures of a small and of a huge spool compared (15 GB)
 lab-web: ## time of pages, metrics and search on a large spool
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web: build
-	$(CARGO) build --release --locked -p lab --bin lab
-	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
+	$(CARGO) build --profile $(PROFILE) --locked -p lab --bin lab
+	$(BUILT)/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 ##@ Package
 

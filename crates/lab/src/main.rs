@@ -116,6 +116,16 @@ struct Place {
     port: u16,
 }
 
+impl Place {
+    /// Returns the server's binary.
+    fn newsreel(&self) -> std::io::Result<PathBuf> {
+        match &self.binary {
+            Some(binary) => Ok(binary.clone()),
+            None => Ok(std::env::current_exe()?.with_file_name("newsreel")),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let verdict = match Cli::parse().command {
         Command::Crash(options) => crash::run(&options),

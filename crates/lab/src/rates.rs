@@ -6,8 +6,9 @@
 use crate::articles::{Generator, group_name};
 use crate::client::{Client, unexpected};
 use crate::rng::Rng;
-use crate::site::processor_time;
+use crate::site::{bytes_read, serving_time};
 use std::io;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Commands sent before their answers are read.
@@ -24,8 +25,10 @@ const PER_GROUP: usize = 50;
 pub struct Rate {
     /// Operations a second.
     pub per_second: f64,
-    /// Server CPU, in microseconds an operation.
+    /// Server CPU, in microseconds an operation, without the upkeep of the spool.
     pub cpu_us: f64,
+    /// Read from the disk, in KiB an operation.
+    pub read_kib: f64,
 }
 
 /// A server to be measured.
@@ -35,6 +38,8 @@ pub struct Subject<'a> {
     pub address: String,
     /// Its process.
     pub pid: u32,
+    /// The directory of its site.
+    pub dir: PathBuf,
     /// Its groups.
     pub groups: u64,
     /// Generated the articles that were there before.
@@ -146,11 +151,12 @@ impl Subject<'_> {
     }
 
     fn timed(&self, count: usize, work: impl FnOnce() -> io::Result<()>) -> io::Result<Rate> {
-        let cpu = processor_time(self.pid)?.as_secs_f64();
-        let began = Instant::now();
+        let (cpu, read, began) = (serving_time(self.pid)?, bytes_read(self.pid)?, Instant::now());
         work()?;
-        let per_second = count as f64 / began.elapsed().as_secs_f64();
-        Ok(Rate { per_second, cpu_us: (processor_time(self.pid)?.as_secs_f64() - cpu) * 1e6 / count as f64 })
+        let (count, took) = (count as f64, began.elapsed().as_secs_f64());
+        let cpu = serving_time(self.pid)?.saturating_sub(cpu).as_secs_f64();
+        let read = bytes_read(self.pid)?.saturating_sub(read) as f64;
+        Ok(Rate { per_second: count / took, cpu_us: cpu * 1e6 / count, read_kib: read / 1024.0 / count })
     }
 
     /// Commands with a window; each answer is one line that starts with `code`.

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Threads that compress overview and examine what is stored, for hours after a large spool was filled.
+const UPKEEP: [&str; 2] = ["overview-pack", "look-over"];
 /// The server's name in Path and Xref.
 pub const IDENTITY: &str = "server.lab.example";
 /// How long a start may take at most.
@@ -42,13 +44,14 @@ pub struct Site {
 }
 
 impl Site {
+    /// The site that [`Site::make`] has left in `place.dir/name`.
+    pub fn open(place: &Place, name: &str, port: u16) -> io::Result<Self> {
+        Ok(Self { binary: place.newsreel()?, dir: place.dir.join(name), port, child: None })
+    }
+
     /// Creates a new site in `place.dir/name`, after deleting what is there.
     pub fn make(place: &Place, name: &str, port: u16, plan: Plan<'_>) -> io::Result<Self> {
-        let binary = match &place.binary {
-            Some(binary) => binary.clone(),
-            None => std::env::current_exe()?.with_file_name("newsreel"),
-        };
-        let dir = place.dir.join(name);
+        let (binary, dir) = (place.newsreel()?, place.dir.join(name));
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
@@ -198,9 +201,51 @@ impl Drop for Site {
     }
 }
 
+/// What a process has had read from disks, in bytes (proc_pid_io(5)).
+pub fn bytes_read(pid: u32) -> io::Result<u64> {
+    let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let read = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok());
+    Ok(read.unwrap_or_default())
+}
+
+/// Takes the files below a directory that have one of these suffixes out of the machine's memory, as far as
+/// no process has mapped them.
+pub fn take_from_memory(dir: &Path, suffixes: &[&str]) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            take_from_memory(&path, suffixes)?;
+        } else if path.extension().and_then(|suffix| suffix.to_str()).is_some_and(|s| suffixes.contains(&s)) {
+            let file = File::open(&path)?;
+            file.sync_data()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
+}
+
 /// What a process has taken of the processors (proc_pid_stat(5)).
 pub fn processor_time(pid: u32) -> io::Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    time_in(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+}
+
+/// What a server has taken of the processors, without the threads that look after its spool whatever clients
+/// do ([`UPKEEP`]).
+pub fn serving_time(pid: u32) -> io::Result<Duration> {
+    let mut upkeep = Duration::ZERO;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?.path();
+        // A thread may have just ended.
+        let name = fs::read_to_string(thread.join("comm")).unwrap_or_default();
+        if UPKEEP.contains(&name.trim_end()) {
+            upkeep += time_in(&fs::read_to_string(thread.join("stat"))?)?;
+        }
+    }
+    Ok(processor_time(pid)?.saturating_sub(upkeep))
+}
+
+/// The time in the text of a `stat` file.
+fn time_in(stat: &str) -> io::Result<Duration> {
     // The name, in parentheses, may have blanks.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
