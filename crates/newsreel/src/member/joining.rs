@@ -66,10 +66,12 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
     made.map_err(|error| other(format!("cannot make the key of the cluster, {}: {error}", key.display())))?;
     let size = config.cluster.log_size;
     patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(|error| {
-        other(format!(
-            "{error}; nodes do not answer a user who may not do that: --credentials names the file with the \
-             operator's key"
-        ))
+        // So do the nodes keep silent to a user who may not create it.
+        let hint = match error.to_string().contains("timed out") {
+            true => "; --credentials names the file with the operator's key, who alone may do that",
+            false => "",
+        };
+        other(format!("{error}{hint}"))
     })?;
     let connected = ConnectedLog::on(engine, &config.cluster)?;
     connected.check(config, None)?;

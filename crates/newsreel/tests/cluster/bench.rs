@@ -47,7 +47,7 @@ fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
         Arc::new(NatsEngine::connect(connection).unwrap())
     };
     let first = connect("m0".into());
-    wait_until("the log is created", || first.create(ClusterId([3; 8]), 3, 4 << 30).is_ok());
+    wait_until("the log is created", || first.create(ClusterId([3; 8]), 3, 1 << 30).is_ok());
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for at in 0..3_u16 {

@@ -390,6 +390,47 @@ fn an_invalid_message_in_the_log_stops_all_members_alike_and_readers_are_served(
 }
 
 #[test]
+fn an_older_copy_of_the_log_is_noticed_and_not_applied() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("older");
+    let mut nodes = Nodes::start(program, &scratch.0, 3, "always");
+    let mut members = members_of(&["fe1", "fe2"], &scratch, &nodes, "");
+    post(&members[0], "<0@older.example>");
+    await_same_digest(&members);
+    // Copied as by a backup of the nodes, and put back later.
+    let of_node = |node: usize, name: &str| scratch.0.join(format!("n{node}/{name}"));
+    let copy = |from: &str, to: &str| {
+        for node in 0..3 {
+            let to = of_node(node, to);
+            let _absent = std::fs::remove_dir_all(&to);
+            let copied = Command::new("cp").arg("-a").args([of_node(node, from), to]).status().unwrap();
+            assert!(copied.success());
+        }
+    };
+    (0..3).for_each(|node| nodes.kill(node));
+    copy("data", "old");
+    (0..3).for_each(|node| nodes.run(node));
+    wait_until("articles are accepted", || members.iter().all(|member| member.page("/ready") == 200));
+    (1..30).for_each(|n| post(&members[n % 2], &format!("<{n}@older.example>")));
+    await_same_digest(&members);
+    let before = members[0].digest();
+    (0..3).for_each(|node| nodes.kill(node));
+    copy("old", "data");
+    (0..3).for_each(|node| nodes.run(node));
+    for member in &members {
+        wait_until("it is noticed", || member.state().contains("it is an older copy"));
+        assert_eq!(member.page("/ready"), 503);
+        let answer = member.client().post("<refused@older.example>", "test.a").unwrap();
+        assert!(answer.starts_with("44"), "{answer}");
+        assert!(member.client().ask("STAT <29@older.example>").unwrap().starts_with("223"));
+        assert_eq!(member.digest(), before);
+    }
+    members.iter_mut().for_each(Member::stop);
+    let told = refused_start(&members[0]);
+    assert!(told.contains("it is an older copy") && told.contains("newsreel restore"), "{told}");
+}
+
+#[test]
 fn the_log_of_another_cluster_is_refused_and_never_applied() {
     let Some(program) = program() else { return };
     let scratch = Scratch::new("foreign");

@@ -221,8 +221,21 @@ fn members_join_through_the_nodes_replace_a_lost_disk_and_the_last_one_is_a_site
     std::fs::write(third.dir.join("newsreel.toml"), &text).unwrap();
     let key = members[0].dir.join("cluster.key");
     std::fs::copy(&key, third.dir.join("cluster.key")).unwrap();
+    // Invited again, as by one who wants a snapshot in a file, and without the key.
+    done(&members[0].dir, &["cluster", "invite", "fe3"]);
+    let own_key = third.dir.join("cluster.key");
+    std::fs::remove_file(&own_key).unwrap();
+    let refused = newsreel(&third.dir, &["cluster", "join"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("copy it from another member"), "{refused:?}");
+    std::fs::copy(&key, &own_key).unwrap();
     let told = done(&third.dir, &["cluster", "join"]);
     assert!(told.contains("joined with"), "{told}");
+    // One that never joins is removed again; one that runs is not, nor does it leave.
+    done(&members[0].dir, &["cluster", "invite", "never"]);
+    let told = done(&members[0].dir, &["cluster", "remove", "never"]);
+    assert!(told.contains("never is no member any more; 3 members left"), "{told}");
+    let refused = newsreel(&members[0].dir, &["cluster", "remove", "fe2"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("fe2 runs"), "{refused:?}");
     assert_eq!(std::fs::read_dir(third.dir.join("joining")).unwrap().count(), 0);
     third.serve();
     posted(&third, "<third@join.example>");
