@@ -8,18 +8,16 @@
 use crate::running::Server;
 use crate::trailing::job_time;
 use feeds::{FeedStartPoint, OperatorOrder};
-use spool::{JobLead, JournalMark, TailStart, settled_time};
+use spool::{JobLead, TailStart, settled_time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
 /// Interval at which leases are asked for.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Interval at which the place of a feed is moved along that another member has.
-const MOVE_EVERY: Duration = Duration::from_secs(10);
 /// Maximum number of times that are noted, which is those of some two hours at the most.
 const TIMES_MAX: usize = 8_192;
 
@@ -30,9 +28,9 @@ pub async fn keep_leading(server: Arc<Server>) {
         return;
     }
     let mut stopping = std::pin::pin!(server.site.stopping());
-    let mut leads = FeedLeads::default();
+    let (mut settled, mut times) = (BTreeMap::new(), NotedTimes::default());
     loop {
-        block_in_place(|| lead_feeds(&server, &mut leads));
+        block_in_place(|| lead_feeds(&server, &mut settled, &mut times));
         tokio::select! {
             () = &mut stopping => return,
             () = sleep(ASK_EVERY) => {}
@@ -46,13 +44,13 @@ pub(crate) fn feed_job(peer: &str) -> String {
 }
 
 /// Times of the log, each with the end of the journal at that time: whatever arrived before the time is
-/// before that end, and what is before the end arrived at the time or earlier.
+/// before that position.
 #[derive(Debug, Default)]
-struct NotedTimes(VecDeque<(u64, JournalMark)>);
+struct NotedTimes(VecDeque<(u64, u64)>);
 
 impl NotedTimes {
     /// Notes a time, and where the journal ended when the log had just come to it.
-    fn note(&mut self, time: u64, end: JournalMark) {
+    fn note(&mut self, time: u64, end: u64) {
         if self.0.back().is_none_or(|(last, _)| *last < time) {
             self.0.push_back((time, end));
             if self.0.len() > TIMES_MAX {
@@ -63,74 +61,44 @@ impl NotedTimes {
 
     /// Returns the last time of which everything is before a position.
     fn before(&self, position: u64) -> Option<u64> {
-        let count = self.0.partition_point(|(_, end)| end.position <= position);
+        let count = self.0.partition_point(|(_, end)| *end <= position);
         self.0.get(count.checked_sub(1)?).map(|(time, _)| *time)
     }
-
-    /// Returns the last place of which everything before it arrived before a time.
-    fn until(&self, time: u64) -> Option<JournalMark> {
-        let count = self.0.partition_point(|(noted, _)| *noted < time);
-        self.0.get(count.checked_sub(1)?).map(|(_, end)| *end)
-    }
 }
 
-/// What is known of the feeds of a member.
-#[derive(Debug, Default)]
-struct FeedLeads {
-    /// For each peer that is fed here, the time before which all of its articles are settled.
-    settled: BTreeMap<String, u64>,
-    /// For each other peer, when its place was moved along last.
-    moved: BTreeMap<String, Instant>,
-    times: NotedTimes,
-}
-
-impl FeedLeads {
-    /// Returns the place up to which another member has come that feeds a peer, if it is time to move the
-    /// feed here there.
-    fn moved(&mut self, peer: &str, reached: Option<u64>) -> Option<JournalMark> {
-        if self.moved.get(peer).is_some_and(|at| at.elapsed() < MOVE_EVERY) {
-            return None;
-        }
-        let mark = self.times.until(reached?)?;
-        self.moved.insert(peer.to_owned(), Instant::now());
-        Some(mark)
-    }
-}
-
-/// Starts and stops feeds by their leases. Times are those that the log gives to articles, as clocks may be
-/// wrong. The place of a feed that another member has is moved along, so that its backlog here does not grow.
-fn lead_feeds(server: &Server, leads: &mut FeedLeads) {
+/// Starts and stops feeds by their leases. `settled` has, for each peer that is fed here, the time before
+/// which all of its articles are settled. Times are those that the log gives to articles, as clocks may be
+/// wrong.
+fn lead_feeds(server: &Server, settled: &mut BTreeMap<String, u64>, times: &mut NotedTimes) {
     let spool = &server.site.spool;
     let Some(log) = spool.shared_log() else { return };
     // The time first: what is filed until the end is looked at is then taken to be older than it is.
     let time = job_time(spool);
     match spool.journal().mark(TailStart::Now) {
-        Ok(end) => leads.times.note(time, end),
+        Ok(end) => times.note(time, end.position),
         Err(error) => warn!(%error, "cannot see where the journal ends"),
     }
     for peer in server.feeds.names() {
         let settled_now = |before: &u64| {
-            let now = server.feeds.settled(&peer).and_then(|position| leads.times.before(position));
+            let now = server.feeds.settled(&peer).and_then(|position| times.before(position));
             now.map_or(*before, |now| settled_time(*before, now, None))
         };
-        let reached = leads.settled.get(&peer).map_or(0, settled_now);
+        let reached = settled.get(&peer).map_or(0, settled_now);
         match log.lead(&feed_job(&peer), reached) {
             JobLead::Held => {
-                leads.settled.insert(peer, reached);
+                settled.insert(peer, reached);
             }
             JobLead::Taken { reached } => {
                 info!(peer, "fed by this member");
                 let from = reached.map(|since| OperatorOrder::From(FeedStartPoint::Since(since)));
                 from.into_iter().chain([OperatorOrder::Here]).for_each(|it| order(server, &peer, it));
-                leads.moved.remove(&peer);
-                leads.settled.insert(peer, reached.unwrap_or_default());
+                settled.insert(peer, reached.unwrap_or_default());
             }
-            JobLead::Elsewhere { reached } => {
-                if leads.settled.remove(&peer).is_some() {
+            JobLead::Elsewhere { .. } => {
+                if settled.remove(&peer).is_some() {
                     info!(peer, "fed by another member");
                 }
-                let moved = leads.moved(&peer, reached);
-                order(server, &peer, OperatorOrder::Elsewhere(moved));
+                order(server, &peer, OperatorOrder::Elsewhere);
             }
         }
     }
@@ -149,22 +117,15 @@ mod tests {
     #[test]
     fn a_feed_is_settled_up_to_a_time_of_the_log_of_which_all_is_before_its_place_in_the_journal() {
         let mut times = NotedTimes::default();
-        let at = |position| JournalMark { position, sequence: None };
-        assert_eq!((times.before(900), times.until(900)), (None, None));
+        assert_eq!(times.before(900), None);
         for (time, end) in [(100, 10), (100, 20), (101, 30), (101, 30), (99, 30), (500, 30), (501, 70)] {
-            times.note(time, at(end));
+            times.note(time, end);
         }
         // Articles of time 100 may be anywhere after 10.
         assert_eq!((times.before(9), times.before(10), times.before(29)), (None, Some(100), Some(100)));
         assert_eq!((times.before(30), times.before(69), times.before(70)), (Some(500), Some(500), Some(501)));
-        // Of those before 30 all arrived by 101.
-        assert_eq!(
-            (times.until(100), times.until(101), times.until(102)),
-            (None, Some(at(10)), Some(at(30)))
-        );
-        assert_eq!(times.until(900), Some(at(70)));
         for time in 0..2 * TIMES_MAX as u64 {
-            times.note(1_000 + time, at(100 + time));
+            times.note(1_000 + time, 100 + time);
         }
         assert_eq!(times.0.len(), TIMES_MAX);
         assert_eq!(times.before(99), None, "it is not known any more");

@@ -260,16 +260,7 @@ impl PeerFeed {
                 self.is_elsewhere.store(false, Ordering::Relaxed);
                 self.is_hurried.store(true, Ordering::Relaxed);
             }
-            OperatorOrder::Elsewhere(settled) => {
-                let was_elsewhere = self.is_elsewhere.swap(true, Ordering::Relaxed);
-                if let Some(mark) = settled {
-                    let mut window = self.window.lock();
-                    window.queue.clear();
-                    window.source = OfferSource::Seek(mark);
-                } else if was_elsewhere {
-                    return Ok(());
-                }
-            }
+            OperatorOrder::Elsewhere => self.is_elsewhere.store(true, Ordering::Relaxed),
             OperatorOrder::Flush => {
                 self.window.lock().queue.hurry();
                 self.is_hurried.store(true, Ordering::Relaxed);

@@ -16,8 +16,8 @@ pub enum OperatorOrder {
     From(FeedStartPoint),
     /// Send, as far as no operator has stopped the feed: this member of a cluster feeds the peer from now on.
     Here,
-    /// Send nothing: another member of the cluster feeds the peer. What is before the mark is settled.
-    Elsewhere(Option<JournalMark>),
+    /// Send nothing: another member of the cluster feeds the peer.
+    Elsewhere,
 }
 
 /// A position to continue at.

@@ -8,7 +8,7 @@
 use super::dates::{self, CalendarSpan, NoDate};
 use super::threads::{ARTICLES_PER_PAGE, ThreadPart};
 use super::traffic::MonthlyTraffic;
-use super::{NewsPages, asked, asked_number, failed};
+use super::{NewsPages, NotANumber, asked, asked_number, failed};
 use crate::visitor::Visitor;
 use crate::{WebState, answers};
 use axum::Router;
@@ -24,7 +24,6 @@ use newspages::view::GroupListEntry;
 use newspages::{feed, urls};
 use operators::search::SearchCoverage;
 use serde_json::{Value, json};
-use std::str::FromStr;
 use std::sync::Arc;
 use upstreams::ArticlePart;
 
@@ -93,9 +92,9 @@ fn refused(status: StatusCode, reason: &str) -> Response {
     answers::of_type(status, JSON_TYPE, json!({ "error": reason }).to_string())
 }
 
-/// Returns the number in a field of a query.
-fn number<N: FromStr>(query: Option<&str>, name: &'static str) -> Result<Option<N>, Response> {
-    asked_number(query, name).map_err(|error| refused(StatusCode::BAD_REQUEST, &error.to_string()))
+/// Returns the refusal of a field of a query that is no number.
+fn no_number(error: NotANumber) -> Response {
+    refused(StatusCode::BAD_REQUEST, &error.to_string())
 }
 
 /// Returns a time as text; null for an unknown one.
@@ -157,7 +156,7 @@ async fn group_threads(
     let span = span.map_err(|NoDate| refused(StatusCode::BAD_REQUEST, "date is no year, month or day"))?;
     let before = match span.and_then(CalendarSpan::end) {
         Some(end) => dates::first_since(&reading.news.source, &group, &marks, end).await.map_err(failed)?,
-        None => number(query.as_deref(), "before")?.unwrap_or(u64::MAX),
+        None => asked_number(query.as_deref(), "before").map_err(no_number)?.unwrap_or(u64::MAX),
     };
     let text = reading.rows_before(&group, &marks, before, ARTICLES_PER_PAGE).await?;
     let bytes = text.bytes();
@@ -191,7 +190,7 @@ async fn thread(
     let reading = NewsPages::begin(&shared, &visitor, &urls::thread(&name, &id))?;
     let text = reading.thread_of(&name, &id).await?;
     let bytes = text.rows.bytes();
-    let from = number(query.as_deref(), "from")?;
+    let from = asked_number(query.as_deref(), "from").map_err(no_number)?;
     let work = move || {
         let part = ThreadPart::of(&text.thread()?, from)?;
         let node = |node: &ThreadNode| {
@@ -268,7 +267,10 @@ async fn search(
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, urls::SEARCH)?;
     let text = asked(query.as_deref(), "q");
-    let from = number(query.as_deref(), "from")?.unwrap_or(0).min(newssearch::index::ANSWERS_MAX);
+    let from = asked_number(query.as_deref(), "from")
+        .map_err(no_number)?
+        .unwrap_or(0)
+        .min(newssearch::index::ANSWERS_MAX);
     let parsed = newssearch::query::Query::parse(&text);
     let parsed = parsed.map_err(|error| refused(StatusCode::BAD_REQUEST, &error.to_string()))?;
     let found = reading.found(&parsed, from).await?;

@@ -20,7 +20,7 @@ mod threads;
 pub(super) mod ties;
 pub(super) mod traffic;
 
-use super::form::{asked, asked_number};
+use super::form::{NotANumber, asked, asked_number};
 use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
 use super::page::HtmlPage;
 use super::rendering::NotRendered;
@@ -38,7 +38,6 @@ use netnews::MessageId;
 use netnews::article::HEADER_BYTES_MAX;
 use newspages::urls;
 use site::serve::ReaderView;
-use std::str::FromStr;
 use std::sync::Arc;
 use tracing::{debug, warn};
 use upstreams::{
@@ -231,10 +230,9 @@ impl<'a> NewsPages<'a> {
         Ok(Self { shared, visitor, news })
     }
 
-    /// Returns the number in a field of a query.
-    fn number<N: FromStr>(&self, query: Option<&str>, name: &'static str) -> Result<Option<N>, Response> {
-        let number = asked_number(query, name);
-        number.map_err(|error| self.problem(StatusCode::BAD_REQUEST, &format!("{error}.")))
+    /// Returns the refusal of a field of a query that is no number.
+    fn no_number(&self, error: &NotANumber) -> Response {
+        self.problem(StatusCode::BAD_REQUEST, &format!("{error}."))
     }
 
     /// Returns a group that the visitor may read.

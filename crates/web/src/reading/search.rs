@@ -4,7 +4,7 @@
 //! newsreader, and only existing and readable ones are shown.
 
 use super::dates::{time_of, year_of};
-use super::{FoundArticle, NewsPages, asked, failed};
+use super::{FoundArticle, NewsPages, asked, asked_number, failed};
 use crate::visitor::Visitor;
 use crate::{WebState, answers};
 use axum::extract::{RawQuery, State};
@@ -42,7 +42,8 @@ pub(super) async fn search(
 ) -> Result<Response, Response> {
     let reading = NewsPages::begin(&shared, &visitor, urls::SEARCH)?;
     let text = asked(asked_for.as_deref(), "q");
-    let from = reading.number(asked_for.as_deref(), "from")?.unwrap_or(0).min(ANSWERS_MAX);
+    let from = asked_number(asked_for.as_deref(), "from").map_err(|error| reading.no_number(&error))?;
+    let from = from.unwrap_or(0).min(ANSWERS_MAX);
     let hint = Query::hint(&text);
     let page = SearchPage {
         query: &text,

@@ -3,7 +3,7 @@
 use super::article::MARKUP_FACTOR;
 use super::dates::{self, CalendarSpan, NoDate};
 use super::rows::RowText;
-use super::{FoundArticle, Group, NewsPages, ReadAttempt, asked, failed};
+use super::{FoundArticle, Group, NewsPages, ReadAttempt, asked, asked_number, failed};
 use crate::WebState;
 use crate::memory::{AnswerReservation, MemoryReservation};
 use crate::visitor::Visitor;
@@ -100,7 +100,7 @@ pub(super) async fn thread(
     let reading = NewsPages::begin(&shared, &visitor, &urls::thread(&name, &id))?;
     let text = reading.thread_of(&name, &id).await?;
     let bytes = text.rows.bytes();
-    let from = reading.number(query.as_deref(), "from")?;
+    let from = asked_number(query.as_deref(), "from").map_err(|error| reading.no_number(&error))?;
     let work = move || {
         let part = ThreadPart::of(&text.thread()?, from)?;
         Some((part, text.rows.into_memory()))
@@ -242,7 +242,8 @@ impl NewsPages<'_> {
         marks: &GroupMarks,
         query: Option<&str>,
     ) -> Result<(u64, DateLinks), Response> {
-        let before = self.number(query, "before")?.unwrap_or(u64::MAX);
+        let before =
+            asked_number(query, "before").map_err(|error| self.no_number(&error))?.unwrap_or(u64::MAX);
         let date = asked(query, "date");
         let (span, is_wrong) = match CalendarSpan::asked(&date) {
             Ok(span) => (span, false),
