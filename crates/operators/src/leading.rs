@@ -86,6 +86,10 @@ fn lead_feeds(server: &Server, settled: &mut BTreeMap<String, u64>, times: &mut 
         let reached = settled.get(&peer).map_or(0, settled_now);
         match log.lead(&feed_job(&peer), reached) {
             JobLead::Held => {
+                // A feed that a reload has made again, or that paused while this member's clock was wrong.
+                if server.feeds.is_elsewhere(&peer) {
+                    order(server, &peer, OperatorOrder::Here);
+                }
                 settled.insert(peer, reached);
             }
             JobLead::Taken { reached } => {
