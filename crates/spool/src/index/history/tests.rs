@@ -247,7 +247,7 @@ fn equals_a_model_under_random_operations() {
 fn filled(scratch: &Scratch) -> RecordRange {
     let history = scratch.open(1, RecordRange::default(), SMALL).unwrap();
     for n in 0..300 {
-        history.insert(key(n), (n % 3 > 0).then(|| token(n)), n as u32).unwrap();
+        history.insert(key(n), (!n.is_multiple_of(3)).then(|| token(n)), n as u32).unwrap();
     }
     let checkpoint = history.checkpoint();
     history.sync().unwrap();
@@ -617,7 +617,7 @@ fn gathered_slots_are_found_and_a_kill_loses_none() {
         assert_eq!(history.lookup(&key(entries)), HistoryLookup::None);
     };
     let insert = |history: &History, n: u64| {
-        history.insert(key(n), (n % 3 > 0).then(|| token(n)), n as u32).unwrap();
+        history.insert(key(n), (!n.is_multiple_of(3)).then(|| token(n)), n as u32).unwrap();
     };
     let (mut entries, mut checkpoint, mut most_missing) = (0, RecordRange::default(), 0);
     for life in 0..20 {
@@ -625,9 +625,9 @@ fn gathered_slots_are_found_and_a_kill_loses_none() {
         let history = History::open(disk, &scratch.0, checkpoint, &count, GATHERED).unwrap();
         assert_eq!(count.0.into_inner(), u64::from(life == 0), "index built, life {life}");
         all_found(&history, entries);
-        for n in entries..entries + 7 + 13 * life {
-            insert(&history, n);
-            entries = n + 1;
+        for _ in 0..7 + 13 * life {
+            insert(&history, entries);
+            entries += 1;
             let (missing, there) = in_files(&scratch, entries);
             let missing = missing.unwrap_or(entries).min(entries);
             assert!(there.iter().copied().take(missing as usize).eq(0..missing), "{missing} of {entries}");
