@@ -32,7 +32,7 @@ const REWOUND_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the engine is asked again while it does not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// What helps where the log is lost.
+/// Advice for a site whose log is lost.
 pub const NEW_CLUSTER: &str = "newsreel snapshot and newsreel restore make a site of what is here, and newsreel \
      cluster create a new cluster of that";
 

@@ -125,7 +125,7 @@ const REFUSALS_MAX: usize = 100;
 /// Returns the key for the tokens of forms that the members of a cluster share; `None` if there is none.
 fn key_of_forms(site: &Site) -> Option<hmac::Key> {
     let cluster = &site.config.current().cluster;
-    // What is wrong with the file is logged where the shared files are opened.
+    // An error in the file is logged where the shared files are opened.
     let key = cluster.is_used().then(|| ClusterKey::read(&**site.spool.disk(), &cluster.key).ok().flatten());
     key.flatten().map(|key| key.forms())
 }

@@ -152,7 +152,7 @@ pub(crate) fn of(peer: &PeerFeed, hub: JournalMark) -> FeedStatus {
         (Some(read), Some(end)) => end.saturating_sub(read),
         _ => 0,
     };
-    // What waits here is sent, or has been, by the member that feeds the peer.
+    // Articles that wait here are sent, or were, by the member that feeds the peer.
     let is_here = !peer.is_elsewhere();
     let (state, retry_secs) = match *peer.doing.lock() {
         _ if !is_here => ("elsewhere", None),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Time for which nodes that do not answer yet are asked again: they may be starting, or elect a leader.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
-/// The same while they say that there is no log.
+/// Time for which nodes that know of no log are asked again.
 const NO_LOG_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Pause before they are asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(300);

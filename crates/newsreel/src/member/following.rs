@@ -83,7 +83,7 @@ struct MemberDuties {
 /// State of a member that takes no new connections.
 const RETIRES: &str = "takes no new connections, and is about to stop";
 
-/// Neighbours and the state of the member as they were logged last.
+/// State of the member, and members that were away, when they were last logged.
 #[derive(Debug, Default)]
 struct LoggedStates {
     own: Option<String>,
@@ -129,7 +129,7 @@ impl MemberDuties {
         loop {
             self.jobs.renew(&mut leases, table, || self.begun.elapsed());
             let retires = self.retires.load(Ordering::Relaxed);
-            // That it retires is said at once.
+            // Other members must learn at once that this one retires.
             if reported.is_none_or(|(at, said)| said != retires || at.elapsed() >= REPORT_EVERY) {
                 reported = Some((Instant::now(), retires));
                 let Some(spool) = spool.upgrade() else { return leases };

@@ -66,7 +66,7 @@ pub fn create(config: &Config, credentials: Option<&Path>, spool: &Spool) -> Res
     made.map_err(|error| other(format!("cannot make the key of the cluster, {}: {error}", key.display())))?;
     let size = config.cluster.log_size;
     patiently(|| engine.create(cluster, REPLICAS_MIN, size)).map_err(|error| {
-        // So do the nodes keep silent to a user who may not create it.
+        // Nodes do not answer a user who may not create the log.
         let hint = match error.to_string().contains("timed out") {
             true => "; --credentials names the file with the operator's key, who alone may do that",
             false => "",
@@ -110,10 +110,10 @@ pub fn invite_again(config: &Config, name: &str) -> Result<(), MemberError> {
     table_answer(|| add_member(&*connected.engine, name)).map(drop)
 }
 
-/// How it is known that a member runs.
+/// Words for a member that has reported lately, and may therefore run.
 const RUNS: &str = "or did 15 seconds ago";
 
-/// What helps where a snapshot does not fit.
+/// Advice where a snapshot does not fit.
 const ANOTHER: &str = "join with another snapshot, in an empty directory";
 
 /// Directory for a snapshot that is fetched, in the site's directory.
@@ -140,10 +140,10 @@ pub fn join(
     let (spool, restored, position) = restored_from(config, &file, progress)?;
     let begun = begin(config, &connected, &spool, &position);
     spool.close()?;
-    // What is not needed any more takes room. One whose nodes were silent may do later.
+    // The file takes room and is not needed any more, unless the nodes were silent: then it may do later.
     let may_do = matches!(begun, Err(MemberError::Engine(_) | MemberError::Table(MembersError::Table(_))));
     if matches!(source, JoinSource::Member(_)) && !may_do {
-        // What stays of it is found by the next attempt, and no use there.
+        // A file that cannot be removed only takes room.
         let _ = RealDisk::new().remove(&file);
     }
     begun.map(|()| restored)
@@ -356,7 +356,7 @@ pub fn status(config: &Config) -> Result<ClusterStatus, MemberError> {
     let now = table_answer(|| Ok(table.now()?))?;
     let row = |member: NamedMember| -> Result<_, MemberError> {
         let heard = match table_answer(|| MemberReport::get(table, &member.name)) {
-            // The others are to be seen all the same.
+            // A damaged report of one member must not hide the others.
             Err(MemberError::Table(MembersError::Damaged(_))) => {
                 let state = "its report cannot be read".to_owned();
                 Some(HeardReport { report: MemberReport { state, ..MemberReport::default() }, heard: now })

@@ -93,9 +93,9 @@ fn nodes_of(facts: &EngineFacts) -> Vec<LogNodeOverview> {
     leader.chain(followers).collect()
 }
 
-/// Notes that the engine does not answer, which it does not as long as most nodes are away: none of them
-/// leads, and of the members is known only for how long they are silent. `facts`: what the node that is
-/// connected says; `passed`: the time since the last call, or since the engine answered.
+/// Marks an overview as out of date while the engine does not answer, as when most nodes are away: no node
+/// leads, and members have been silent for longer. `facts` come from the connected node; `passed` is the time
+/// since the last call, or since the engine answered.
 fn lose_sight(seen: &mut SharedLogOverview, facts: Option<&EngineFacts>, passed: Duration) {
     for node in &mut seen.nodes {
         // A node that is away is not in the answer of one that was, too, a moment ago.
