@@ -30,6 +30,15 @@ pub struct LogReach {
     pub last: u64,
 }
 
+/// Why an engine does not say where a log begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoReach {
+    /// There is no quorum, or no answer.
+    NoQuorum,
+    /// The engine answers that it has no such log.
+    NoLog,
+}
+
 /// What an engine reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineEvent {
@@ -47,12 +56,12 @@ pub enum EngineEvent {
     },
     /// The next message that is followed.
     Message(EngineMessage),
-    /// Answer to [`EngineLog::ask_reach`]; `None`: there is no quorum.
+    /// Answer to [`EngineLog::ask_reach`].
     Reach {
         /// Number of the question.
         question: u64,
         /// The answer.
-        reach: Option<LogReach>,
+        reach: Result<LogReach, NoReach>,
     },
     /// Following has ended, as the connection was lost; it has to be begun again.
     FollowEnded,

@@ -47,7 +47,9 @@ pub mod transfer;
 mod world;
 
 pub use driver::{ClusterLog, EVENTS_MAX, MemberHandle, MemberStatus, ReadFreshness};
-pub use engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
+pub use engine::{
+    EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, NoReach, TableEntry, TableError,
+};
 pub use fold::{EntryOutcome, Fold, FoldStop, fetch_parts};
 pub use machine::MachineWorld;
 pub use member::{Member, MemberState, NEW_CLUSTER};

@@ -4,7 +4,7 @@
 //! simulation in tests.
 
 use crate::agreement::{Agreement, WindowDigest};
-use crate::engine::{EngineEvent, EngineLog, LogReach};
+use crate::engine::{EngineEvent, EngineLog, LogReach, NoReach};
 use crate::entry::{MemberEntry, Section, SectionWriter, UnsharedChange};
 use crate::fold::{EntryOutcome, Fold, FoldStop};
 use crate::members::FOLLOWS;
@@ -27,8 +27,9 @@ const FOLLOW_SILENT_MAX: Duration = Duration::from_secs(16);
 const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Interval at which the engine is asked for the reach of the log, while no reader asks.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Time for which the log may end before what was applied, as a node says that has just begun to lead it.
-const REWOUND_MAX: Duration = Duration::from_secs(10);
+/// Time for which the log may end before what was applied, or may not be there, as a node says that has just
+/// begun to lead.
+const LOST_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the engine is asked again while it does not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
@@ -49,6 +50,8 @@ pub enum MemberState {
     Behind,
     /// The log was created at another time than the one that was applied: it is another log.
     Foreign,
+    /// The engine has no such log.
+    NoLog,
     /// The log ends at this message, before what was applied: it is an older copy.
     Rewound(u64),
     /// The others have made something else of the log up to this message: its news may not be shown.
@@ -70,6 +73,7 @@ impl fmt::Display for MemberState {
                  an empty directory",
             ),
             Self::Foreign => write!(f, "has stopped: the log was created again; {NEW_CLUSTER}"),
+            Self::NoLog => write!(f, "has stopped: the engine no longer has the log; {NEW_CLUSTER}"),
             Self::Rewound(last) => write!(
                 f,
                 "has stopped: the log ends at message {last}, before what was applied here, so it is an older copy; \
@@ -119,8 +123,8 @@ pub struct Member {
     reach: Option<LogReach>,
     /// Time of the last answer about the reach.
     reached_at: Option<Duration>,
-    /// Time since which the log ends before what was applied.
-    rewound_since: Option<Duration>,
+    /// Time since which the log ends before what was applied, or is not there.
+    lost_since: Option<Duration>,
     /// Whether the own entry of this incarnation is applied: only then others' messages are surely later.
     is_announced: bool,
     /// End of the log when this process began.
@@ -168,7 +172,7 @@ impl Member {
             state: MemberState::CatchingUp,
             reach: None,
             reached_at: None,
-            rewound_since: None,
+            lost_since: None,
             is_announced: false,
             begun_at: None,
             follow_at: Some(Duration::ZERO),
@@ -229,7 +233,7 @@ impl Member {
         self.state == MemberState::Following
             && self.is_announced
             && self.is_ready()
-            && self.rewound_since.is_none()
+            && self.lost_since.is_none()
     }
 
     /// Takes a proposal.
@@ -278,9 +282,13 @@ impl Member {
                 if asked.is_some() {
                     self.ask_at = now + ASK_EVERY;
                 }
-                if let Some(reach) = reach {
-                    let ends_early = asked.is_some_and(|asked| reach.last < asked.reached);
-                    self.note_reach(question, reach, ends_early, now);
+                match reach {
+                    Ok(reach) => {
+                        let ends_early = asked.is_some_and(|asked| reach.last < asked.reached);
+                        self.note_reach(question, reach, ends_early, now);
+                    }
+                    Err(NoReach::NoLog) => self.note_lost(MemberState::NoLog, now),
+                    Err(NoReach::NoQuorum) => {}
                 }
             }
         }
@@ -295,14 +303,10 @@ impl Member {
             return;
         }
         if ends_early {
-            let since = *self.rewound_since.get_or_insert(now);
-            if now.saturating_sub(since) > REWOUND_MAX {
-                self.state = MemberState::Rewound(reach.last);
-                self.proposer.stop();
-            }
+            self.note_lost(MemberState::Rewound(reach.last), now);
             return;
         }
-        self.rewound_since = None;
+        self.lost_since = None;
         if self.lag() == 0 {
             self.silent_since = now;
         }
@@ -318,6 +322,15 @@ impl Member {
         self.note_following();
     }
 
+    /// Notes that what was applied is not in the log: stops in this state if that lasts.
+    fn note_lost(&mut self, state: MemberState, now: Duration) {
+        let since = *self.lost_since.get_or_insert(now);
+        if now.saturating_sub(since) > LOST_MAX && !self.has_stopped() {
+            self.state = state;
+            self.proposer.stop();
+        }
+    }
+
     fn note_following(&mut self) {
         if self.is_ready() && self.state == MemberState::CatchingUp {
             self.state = MemberState::Following;
@@ -330,6 +343,7 @@ impl Member {
             self.state,
             MemberState::Behind
                 | MemberState::Foreign
+                | MemberState::NoLog
                 | MemberState::Rewound(_)
                 | MemberState::Diverged(_)
                 | MemberState::Replaced
@@ -440,12 +454,12 @@ impl Member {
         }
         self.ask(now);
         // Nothing is appended to a log that may be an older copy.
-        let is_whole = self.reached_at.is_some() && self.rewound_since.is_none();
+        let is_whole = self.reached_at.is_some() && self.lost_since.is_none();
         if !self.is_announced && self.announcing.is_none() && is_whole {
             self.announcing = Some(self.proposer.propose(self.announcement.clone(), now));
         }
         self.proposer.tick(now);
-        if !self.has_stopped() && self.rewound_since.is_none() {
+        if !self.has_stopped() && self.lost_since.is_none() {
             while let Some((tag, bytes)) = self.proposer.next_message(now, time) {
                 self.engine.append(tag, bytes);
             }
@@ -490,7 +504,7 @@ impl Member {
         let stalled = self.stalled.as_ref().map(|(_, again_at)| *again_at);
         // As in `tick`: else the thread would not rest meanwhile.
         let follow_at = self.follow_at.filter(|_| self.stalled.is_none() && !self.has_stopped());
-        let proposals = self.proposer.next_event().filter(|_| self.rewound_since.is_none());
+        let proposals = self.proposer.next_event().filter(|_| self.lost_since.is_none());
         let events = [follow_at, self.silent_until(), Some(asking), stalled, proposals];
         events.into_iter().flatten().min()
     }

@@ -3,7 +3,9 @@
 //! An append lies on the wire until the scheduler lets it take effect, answers it, or loses one or the other;
 //! it may take effect twice, and long after its member has ended.
 
-use crate::engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
+use crate::engine::{
+    EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, NoReach, TableEntry, TableError,
+};
 use crate::message::MessageTag;
 use lock_order::Innermost;
 use std::collections::{BTreeMap, VecDeque};
@@ -175,7 +177,10 @@ impl MemoryClient {
             return Some(event);
         }
         if let Some(question) = client.questions.pop_front() {
-            return Some(EngineEvent::Reach { question, reach: state.has_quorum.then_some(reach) });
+            return Some(EngineEvent::Reach {
+                question,
+                reach: state.has_quorum.then_some(reach).ok_or(NoReach::NoQuorum),
+            });
         }
         let follows = client.follows.as_mut()?;
         // What is no longer kept is passed over without a word, as real engines do.

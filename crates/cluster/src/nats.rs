@@ -5,13 +5,15 @@
 
 mod replicas;
 
-use crate::engine::{EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, TableEntry, TableError};
+use crate::engine::{
+    EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, NoReach, TableEntry, TableError,
+};
 use crate::engine_check::NodeFacts;
 use crate::member::NEW_CLUSTER;
 use crate::message::{ClusterId, MessageTag};
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
-use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config as StreamConfig, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ErrorCode, context};
@@ -249,11 +251,9 @@ impl NatsEngine {
         let name = self.names.log.clone();
         let stream = self.wait(self.jetstream.get_stream(&name));
         let stream = stream.ok_or_else(|| NatsError::NoAnswer("the connection has ended".into()))?;
-        let stream = stream.map_err(|error| match error.kind() {
-            GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                NatsError::NoLog(name.clone())
-            }
-            _ => NatsError::NoAnswer(error.to_string()),
+        let stream = stream.map_err(|error| match is_no_log(&error) {
+            true => NatsError::NoLog(name.clone()),
+            false => NatsError::NoAnswer(error.to_string()),
         })?;
         let server = self.jetstream.client().server_info();
         Ok(EngineFacts::of(stream.cached_info(), &server.version, server.max_payload))
@@ -520,16 +520,22 @@ impl EngineLog for NatsLog {
         let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
         let name = self.engine.names.log.clone();
         let _ = self.spawn(async move {
-            let reach = async {
-                let stream = jetstream.get_stream_no_info(&name).await.ok()?;
-                let info = stream.get_info().await.ok().filter(has_quorum)?;
-                let facts = EngineFacts::of(&info, "", 0);
-                Some(LogReach { created: facts.created, first: facts.first, last: facts.last })
+            let reach = match jetstream.get_stream(&name).await {
+                Ok(stream) if has_quorum(stream.cached_info()) => {
+                    let facts = EngineFacts::of(stream.cached_info(), "", 0);
+                    Ok(LogReach { created: facts.created, first: facts.first, last: facts.last })
+                }
+                Err(error) if is_no_log(&error) => Err(NoReach::NoLog),
+                _ => Err(NoReach::NoQuorum),
             };
-            let reach = reach.await;
             tell(&sink, EngineEvent::Reach { question, reach });
         });
     }
+}
+
+/// Reports whether the engine has answered that there is no such stream.
+fn is_no_log(error: &GetStreamError) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
 /// Reports whether the node that has answered leads the log, and most replicas have heard of it lately:

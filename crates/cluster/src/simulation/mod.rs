@@ -475,6 +475,7 @@ impl Simulation {
             }
             MemberState::Stopped(_)
             | MemberState::Diverged(_)
+            | MemberState::NoLog
             | MemberState::Rewound(_)
             | MemberState::Replaced
             | MemberState::Foreign => {

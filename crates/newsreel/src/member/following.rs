@@ -320,7 +320,7 @@ fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<()
                 );
                 return Ok(());
             }
-            MemberState::Stopped(_) => {
+            MemberState::Stopped(_) | MemberState::NoLog => {
                 error!(
                     "the member {}; readers are served from what is here, and nothing is accepted",
                     status.state

@@ -185,7 +185,7 @@ pub(crate) fn make_peer(scratch: &Scratch) -> Member {
     let (listen, groups) = (format!("127.0.0.1:{}", peer.port), groups.to_str().unwrap().to_owned());
     let words =
         ["init", "--listen", &listen, "--buffer", "256 MiB", "--peer", "127.0.0.1", "--max-age", "none"];
-    done(&peer.dir, &[&words[..], &["--path-identity", "peer.example", "--groups", &groups]].concat());
+    done(&peer.dir, &[&words[..], &["--path-identity", "fed.example", "--groups", &groups]].concat());
     peer
 }
 

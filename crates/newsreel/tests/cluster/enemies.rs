@@ -460,3 +460,22 @@ fn the_log_of_another_cluster_is_refused_and_never_applied() {
     let told = refused_start(&members[0]);
     assert!(told.contains("the log is that of cluster"), "{told}");
 }
+
+#[test]
+fn a_deleted_log_is_named_and_readers_are_served() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("deleted");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+    let members = members_of(&["fe1", "fe2"], &scratch, &nodes, "");
+    post(&members[0], "<1@deleted.example>");
+    await_same_digest(&members);
+    let answer = RawClient::connect(&nodes).request("$JS.API.STREAM.DELETE.NR_three_LOG", b"");
+    assert!(answer.contains("\"success\":true"), "{answer}");
+    for member in &members {
+        wait_until("it is noticed", || member.state().contains("the engine no longer has the log"));
+        assert_eq!(member.page("/ready"), 503);
+        let answer = member.client().post("<refused@deleted.example>", "test.a").unwrap();
+        assert!(answer.starts_with("44"), "{answer}");
+        assert!(member.client().ask("STAT <1@deleted.example>").unwrap().starts_with("223"));
+    }
+}
