@@ -202,6 +202,11 @@ impl IncomingFeed {
         self.crowd > 0
     }
 
+    /// Reports whether each batch waits for the log of a cluster, whatever its size.
+    pub fn waits_for_log(&self) -> bool {
+        self.site.spool.shared_log().is_some()
+    }
+
     /// Takes a batch of TAKETHIS articles.
     pub async fn take(&mut self, batch: &[IncomingArticle<'_>], out: &mut Vec<u8>) -> FeedState {
         let settled = self.settle_offers(batch);

@@ -58,11 +58,12 @@ fn add(options: &PeerAddOptions, at: &SiteLocation) -> Result<(), CliError> {
         send.push(("tls", "implicit".into()));
     }
     edit::apply(&config.file, &[ConfigEdit::AddPeer { keys, send }]).map_err(problem)?;
-    say(format_args!(
-        "added to {}; newsreel ctl reload applies it to a running server\n\n{}",
-        config.file.display(),
-        other_side(options, &config)
-    ))
+    let file = config.file.display();
+    let applied = match config.cluster.is_used() {
+        true => format!("newsreel cluster config apply {file} applies it at all members"),
+        false => "newsreel ctl reload applies it to a running server".to_owned(),
+    };
+    say(format_args!("added to {file}; {applied}\n\n{}", other_side(options, &config)))
 }
 
 /// Returns what the operator of the other server has to write.

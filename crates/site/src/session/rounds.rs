@@ -345,8 +345,12 @@ impl<'r, 'b, S: NewsSource> InputRound<'r, 'b, S> {
     async fn file(&mut self) -> io::Result<FeedState> {
         self.answer_offers();
         let articles = &self.gathered.articles;
-        let crowded = self.dispatcher.served.begun_feed().is_some_and(|feed| feed.is_crowded());
-        let batch_articles = if crowded { BATCH_ARTICLES_CROWDED } else { BATCH_ARTICLES };
+        let batch_articles = match self.dispatcher.served.begun_feed() {
+            // Each part would wait for an answer of the log.
+            Some(feed) if feed.waits_for_log() => GATHERED_ARTICLES_MAX,
+            Some(feed) if feed.is_crowded() => BATCH_ARTICLES_CROWDED,
+            _ => BATCH_ARTICLES,
+        };
         let parts = ((articles.len() + batch_articles / 2) / batch_articles).max(1);
         let mut state = FeedState::Continue;
         for (number, part) in articles.chunks(articles.len().div_ceil(parts).max(1)).enumerate() {
