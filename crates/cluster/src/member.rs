@@ -27,8 +27,8 @@ const FOLLOW_SILENT_MAX: Duration = Duration::from_secs(16);
 const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Interval at which the engine is asked for the reach of the log, while no reader asks.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Time for which the log may end before what was applied, or may not be there, as a node says that has just
-/// begun to lead.
+/// Time for which the log may end before what was applied, or may not be there. A node that has just begun to
+/// lead says so, and a busy one that applies later than the others; nothing is appended meanwhile.
 const LOST_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the engine is asked again while it does not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -230,10 +230,7 @@ impl Member {
 
     /// Reports whether it may propose: it follows the log, and is the newest process of its number.
     pub fn may_propose(&self) -> bool {
-        self.state == MemberState::Following
-            && self.is_announced
-            && self.is_ready()
-            && self.lost_since.is_none()
+        self.state == MemberState::Following && self.is_announced && self.is_ready()
     }
 
     /// Takes a proposal.
@@ -518,5 +515,73 @@ impl Member {
             done.retain(|result| result.id != own);
         }
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{MemoryClient, MemoryEngine};
+    use crate::message::ClusterId;
+    use crate::position::LogPosition;
+    use disk::SimDisk;
+    use spool::{Spool, SpoolConfig};
+
+    const CREATED: u64 = 7;
+
+    /// Lets the engine answer, and the member handle it, until nothing is left. `after` changes each answer.
+    fn settle(
+        member: &mut Member,
+        client: &MemoryClient,
+        engine: &MemoryEngine,
+        now: Duration,
+        after: impl Fn(EngineEvent) -> EngineEvent,
+    ) {
+        loop {
+            member.tick(now, 1_000);
+            if let Some(append) = engine.take(0) {
+                let sequence = engine.take_effect(&append);
+                engine.answer(&append, sequence);
+            } else if let Some(event) = client.next_event(false) {
+                member.handle(after(event), now);
+            } else {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn proposals_wait_while_the_leader_says_less_than_was_applied() {
+        let config = SpoolConfig::new(std::path::Path::new("/s"));
+        let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config, &()).unwrap();
+        let position = LogPosition::after(ClusterId([1; 8]), CREATED, 0, 0);
+        Fold::begin(&spool, &position).unwrap();
+        let engine = MemoryEngine::new(CREATED);
+        let client = Arc::new(engine.connect());
+        let fold = Fold::open(Arc::new(spool)).unwrap();
+        let mut member = Member::new(fold, client.clone(), 1, "m", 1).unwrap();
+        settle(&mut member, &client, &engine, Duration::from_secs(1), |event| event);
+        settle(&mut member, &client, &engine, Duration::from_secs(3), |event| event);
+        assert!(member.may_propose(), "{:?}", member.state());
+
+        let early = |event| match event {
+            EngineEvent::Reach { question, reach: Ok(reach) } => {
+                EngineEvent::Reach { question, reach: Ok(LogReach { last: reach.last - 1, ..reach }) }
+            }
+            event => event,
+        };
+        settle(&mut member, &client, &engine, Duration::from_secs(5), early);
+        let mut mark = SectionWriter::default();
+        mark.push_mark().unwrap();
+        let id = member.propose(mark.finish(), Duration::from_secs(5)).expect("it is held");
+        settle(&mut member, &client, &engine, Duration::from_secs(6), early);
+        assert!(member.take_done().is_empty());
+        settle(&mut member, &client, &engine, Duration::from_secs(8), |event| event);
+        let done = member.take_done();
+        assert!(done.iter().any(|result| result.id == id && result.outcome.is_ok()), "{done:?}");
+
+        settle(&mut member, &client, &engine, Duration::from_secs(10), early);
+        settle(&mut member, &client, &engine, Duration::from_secs(30), early);
+        assert!(matches!(member.state(), MemberState::Rewound(_)), "{:?}", member.state());
     }
 }
