@@ -70,7 +70,7 @@ Description: $summary
  there is no nightly expiry. The package makes a site in /var/lib/newsreel that
  serves this machine alone; its configuration says how to open it to others.
 CONTROL
-for script in postinst prerm postrm; do
+for script in preinst postinst prerm postrm; do
   install -m 755 "$root/packaging/deb/$script" "$stage/DEBIAN/$script"
 done
 (cd "$stage" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum) > "$stage/DEBIAN/md5sums"

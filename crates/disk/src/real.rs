@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, lchown};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -182,7 +182,8 @@ impl Disk for RealDisk {
         };
         let own = fs::metadata(new)?;
         if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
-            match chown(new, Some(model.uid()), Some(model.gid())) {
+            // Never the target of a link that was put in its place.
+            match lchown(new, Some(model.uid()), Some(model.gid())) {
                 // Only root may do this; a process that may write to the directory can at least replace the
                 // file.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
@@ -287,7 +288,8 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let mut file = options.open(path)?;
+        // It is emptied, so it may be no link to another file.
+        let mut file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
         // EWOULDBLOCK, which std calls WouldBlock, if another process holds the lock.
         again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
         file.set_len(0)?;

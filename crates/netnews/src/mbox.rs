@@ -260,7 +260,7 @@ fn mail_start(text: &[u8], is_end: bool, is_after_blank: bool) -> FromLine {
     let arrived = time_of(rest);
     let sender = rest.trim_ascii();
     // Without a date the line may be the beginning of a sentence.
-    if arrived.is_none() && (!is_after_blank || sender.is_empty() || sender.contains(&b' ')) {
+    if arrived.is_none() && !(is_after_blank && is_address(sender)) {
         return FromLine::Not;
     }
     let mut at = bytes;
@@ -285,6 +285,16 @@ fn mail_start(text: &[u8], is_end: bool, is_after_blank: bool) -> FromLine {
         };
     }
     FromLine::Not
+}
+
+/// Returns whether this can be all that a `From ` line without a date has: nothing, an address, or one like
+/// `name at site` of an archive that hides addresses.
+fn is_address(sender: &[u8]) -> bool {
+    match sender.split(|b| *b == b' ').collect::<Vec<_>>().as_slice() {
+        [_] => true,
+        [_, between, _] => *between == b"at",
+        _ => false,
+    }
 }
 
 /// Returns whether the received part of a text agrees with `prefix`.
@@ -471,6 +481,20 @@ mod tests {
                 mails.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
             let first = "From: a@b\n\nx\n\nFrom here\nNote: no mail\n\nFrom you\nOdd: no mail\n";
             assert_eq!((texts, damaged), (vec![first.to_owned(), "X-Own: y\n\nz\n".into()], 0), "{piece}");
+        }
+    }
+
+    #[test]
+    fn a_line_may_have_no_address_or_a_hidden_one() {
+        let file = b"From \nFrom: a@b\n\nx\n\nFrom john at site.example\nSubject: s\n\ny\n\n\
+            From \nSomething else\n\nFrom all of us\nTo: you\n\nFrom \nSubject: t\n\nz\n";
+        for piece in [1, 7, 10_000] {
+            let (mails, damaged) = read(file, piece, 1 << 16);
+            let texts: Vec<_> =
+                mails.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
+            let second = "Subject: s\n\ny\n\nFrom \nSomething else\n\nFrom all of us\nTo: you\n";
+            let expected = ["From: a@b\n\nx\n", second, "Subject: t\n\nz\n"].map(str::to_owned);
+            assert_eq!((texts, damaged), (expected.to_vec(), 0), "{piece}");
         }
     }
 

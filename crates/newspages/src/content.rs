@@ -495,12 +495,14 @@ fn has_quoted_name(id: &[u8]) -> bool {
         && matches!(rest, [b'"'] | [b'"', b'@', _, ..])
 }
 
-/// Returns the Message-IDs in the value of References, the oldest first; if there are too many, the last
-/// ones.
+/// Returns the Message-IDs in the value of References, the oldest first; if there are too many, the first,
+/// which a follow-up may not drop (RFC 5537 section 3.4.4), and the last ones.
 pub fn references(value: &[u8]) -> Vec<String> {
     work::take(value.len());
     let mut ids: Vec<&[u8]> = value.split_inclusive(|b| *b == b'>').filter_map(named_id).collect();
-    ids.drain(..ids.len().saturating_sub(NAMES_MAX));
+    if ids.len() > NAMES_MAX {
+        ids.drain(1..=ids.len() - NAMES_MAX);
+    }
     ids.into_iter().map(id_text).collect()
 }
 

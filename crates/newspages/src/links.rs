@@ -58,7 +58,13 @@ pub fn spans(line: &str) -> Vec<LinkSpan<'_>> {
 }
 
 fn may_be_in_url(byte: &u8) -> bool {
-    byte.is_ascii_graphic() && !b"<>\"'`{}|\\^".contains(byte)
+    byte.is_ascii_graphic() && !b"<>\"`{}|\\^".contains(byte)
+}
+
+/// Reports whether a letter may be in a URL as people write them (RFC 3987): not one of the scripts that have
+/// no blanks between words, as those of the sentence would follow it.
+fn is_letter_in_url(c: char) -> bool {
+    c < '\u{2e80}' && !c.is_ascii() && c.is_alphanumeric()
 }
 
 /// Returns the length, at most `bytes_max`, to which a line can be cut so that no link is cut: before the
@@ -108,7 +114,9 @@ fn url(line: &str, colon: usize, start: usize) -> FoundLink<'_> {
     let Some(begin) = scheme_before(line, colon).filter(|begin| *begin >= start) else {
         return Err(colon + 1);
     };
-    let bytes = line.bytes().skip(begin).take_while(may_be_in_url).count();
+    let text = line.get(begin..).unwrap_or_default();
+    let is_in = |c: &char| u8::try_from(*c).is_ok_and(|byte| may_be_in_url(&byte)) || is_letter_in_url(*c);
+    let bytes = text.find(|c| !is_in(&c)).unwrap_or(text.len());
     work::take(bytes);
     let link = || {
         let text = trimmed(line.get(begin..begin + bytes).filter(|text| text.len() <= URL_BYTES_MAX)?);
@@ -121,7 +129,9 @@ fn url(line: &str, colon: usize, start: usize) -> FoundLink<'_> {
         })?;
         let host = text.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
         // `http://user@host` shows one host and leads to another.
-        (!host.is_empty() && !host.contains('@')).then_some((range, LinkSpan::Outside(text)))
+        // Nor is one of other letters what it looks like.
+        let is_plain = !host.is_empty() && host.is_ascii() && !host.contains('@');
+        is_plain.then_some((range, LinkSpan::Outside(text)))
     };
     link().ok_or((begin + bytes).max(colon + 1))
 }
@@ -144,7 +154,7 @@ fn trimmed(url: &str) -> &str {
     let mut end = url.len();
     for b in url.bytes().rev() {
         match b {
-            b'.' | b',' | b';' | b':' | b'!' | b'?' | b'*' | b'_' => {}
+            b'.' | b',' | b';' | b':' | b'!' | b'?' | b'*' | b'_' | b'\'' => {}
             b')' if round > 0 => round -= 1,
             b']' if square > 0 => square -= 1,
             _ => break,
@@ -177,6 +187,12 @@ mod tests {
             ),
             ("(http://example.org/x.)", vec!["http://example.org/x"]),
             ("HTTP://EXAMPLE.ORG", vec!["HTTP://EXAMPLE.ORG"]),
+            ("at 'http://a.example/Moore's_law'.", vec!["http://a.example/Moore's_law"]),
+            (
+                "http://a.example/\u{fc}ml/\u{e9}t\u{e9}, http://a.example/\u{3092}",
+                vec!["http://a.example/\u{fc}ml/\u{e9}t\u{e9}", "http://a.example/"],
+            ),
+            ("http://\u{430}.example/", vec![]),
             ("ftp://ftp.example.org/pub/", vec!["ftp://ftp.example.org/pub/"]),
             (
                 "news:a@b.c and news:comp.lang.c.",
@@ -246,7 +262,7 @@ mod tests {
                 let (LinkSpan::Text(text) | LinkSpan::Outside(text) | LinkSpan::Inside(text, _)) = span;
                 whole.push_str(text);
                 if let LinkSpan::Outside(url) = span {
-                    prop_assert!(url.bytes().all(|b| b.is_ascii_graphic() && !b"\"'<>".contains(&b)));
+                    prop_assert!(url.chars().all(|c| is_letter_in_url(c) || c.is_ascii_graphic() && !"\"<>".contains(c)));
                 }
             }
             prop_assert_eq!(whole, line);

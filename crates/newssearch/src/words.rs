@@ -1,10 +1,14 @@
 //! Definition of words, for articles and queries alike.
 //!
-//! A word is a run of letters and digits of any script, in lower case. In scripts without spaces between
-//! words each character is a word, so that a query for several of them is one for a phrase. Called by `query`
+//! A word is a run of letters and digits of any script, in lower case, with the marks on them. Letters and
+//! their marks are composed where there is one character for them (NFC), as some systems write them apart. In
+//! scripts without spaces between words each character is a word, so that a query for several of them is one
+//! for a phrase. Called by `query`
 //! and `index`.
 
 use std::ops::Range;
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
 
 /// Maximum length of an indexed word, in bytes; longer runs of letters are code, not words.
 pub const WORD_BYTES_MAX: usize = 64;
@@ -29,11 +33,12 @@ fn next_of_any_script(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = text.get(from..)?;
     let (at, first) = rest.char_indices().find(|(_, c)| c.is_alphanumeric())?;
     let start = from + at;
-    if stands_alone(first) {
-        return Some(start..start + first.len_utf8());
-    }
     let word = text.get(start..)?;
-    let end = word.char_indices().find(|(_, c)| !c.is_alphanumeric() || stands_alone(*c));
+    let is_in = |c: char| match stands_alone(first) {
+        true => is_combining_mark(c),
+        false => is_combining_mark(c) || c.is_alphanumeric() && !stands_alone(c),
+    };
+    let end = word.char_indices().skip(1).find(|(_, c)| !is_in(*c));
     Some(start..end.map_or(text.len(), |(end, _)| start + end))
 }
 
@@ -45,7 +50,7 @@ pub fn lower(word: &str, out: &mut String) {
             out.push_str(word);
             out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
         }
-        false => out.extend(word.chars().flat_map(char::to_lowercase)),
+        false => out.extend(word.nfc().flat_map(char::to_lowercase)),
     }
 }
 
@@ -130,9 +135,17 @@ mod tests {
         assert_eq!(words("STRASSE \u{130}"), ["strasse", "i\u{307}"]);
     }
 
+    #[test]
+    fn letters_and_marks_are_composed() {
+        assert_eq!(words("Cafe\u{301}s, Zu\u{308}rich"), ["caf\u{e9}s", "z\u{fc}rich"]);
+        assert_eq!(words("\u{304b}\u{3099}\u{304b}"), ["\u{304c}", "\u{304b}"]);
+        assert_eq!(words("\u{1112}\u{1161}\u{11ab}"), ["\u{d55c}"]);
+        assert_eq!(words("\u{301} x\u{301}"), ["x\u{301}"]);
+    }
+
     proptest! {
         #[test]
-        fn ascii_follows_the_rules_of_all_scripts(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}]{0,40}") {
+        fn ascii_follows_the_rules_of_all_scripts(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}\u{301}]{0,40}") {
             let (mut from, mut slow) = (0, 0);
             while let Some(range) = next_word(&text, from) {
                 prop_assert_eq!(next_of_any_script(&text, slow), Some(range.clone()));
@@ -142,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn each_word_is_one_of_the_words(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}\u{130}]{0,40}", long in 60usize..70) {
+        fn each_word_is_one_of_the_words(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}\u{130}\u{301}]{0,40}", long in 60usize..70) {
             let text = format!("{text} {} {text}", "x".repeat(long));
             let expected: Vec<Option<Vec<u8>>> = words(&text)
                 .into_iter()

@@ -2,8 +2,8 @@
 //! entity tags, and what caches may do with them.
 //!
 //! A visitor without a login may be sent a page that was made for another one of the same rights. Caches of
-//! others may keep such a page if everyone may read it, that is, if a visitor from nowhere has the same
-//! rights. What has the token of a form, or is for a user who has logged in, is never kept. Wraps the
+//! others may keep such a page if everyone may read it, that is, if a visitor from an address that no
+//! section names has the same rights. What has the token of a form, or is for a user who has logged in, is never kept. Wraps the
 //! handlers of `reading`. Sources: RFC 9110 section 8.8 and 13.1.2, RFC 9111 section 5.2.2.
 
 use super::answers::ForOneVisitor;
@@ -40,9 +40,13 @@ const TAG_BYTES: usize = 12;
 pub(super) async fn deliver(
     State(shared): State<Arc<WebState>>,
     visitor: Visitor,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
+    // What HEAD is answered costs as much as the page; the connection leaves the body out.
+    if request.method() == Method::HEAD {
+        *request.method_mut() = Method::GET;
+    }
     if request.method() != Method::GET || visitor.user().is_some() {
         return next.run(request).await;
     }
@@ -95,7 +99,7 @@ fn key_of(shared: &WebState, visitor: &Visitor, coding: ContentCoding, request: 
     format!("{} {rights:?} {coding:?} {host} {origin} {}", shared.site.reloads(), request.uri())
 }
 
-/// Returns whether a visitor from nowhere would have the same rights.
+/// Returns whether a visitor from an address that no section names would have the same rights.
 fn is_for_everyone(shared: &WebState, visitor: &Visitor) -> bool {
     let client = visitor.client();
     let nowhere =

@@ -138,7 +138,8 @@ fn maildir(dir: &Path, group: &Option<String>, found: &mut Vec<MailFile>) -> io:
         };
         for entry in entries {
             let entry = entry?;
-            if entry.file_type()?.is_file() {
+            // Readers skip names that begin with a dot (maildir(5)), as those of network file systems.
+            if entry.file_type()?.is_file() && !entry.file_name().as_encoded_bytes().starts_with(b".") {
                 mails.push(source(entry.path(), &entry.metadata()?, group.clone()));
             }
         }
@@ -241,8 +242,14 @@ mod tests {
 
     #[test]
     fn groups_are_derived_from_maildir_folders() {
-        let dir =
-            tree(&["box/cur/7.b:2,S", "box/new/5.a", "box/tmp/x", "box/.comp.lang.c/new/9.c", "box/notes"]);
+        let dir = tree(&[
+            "box/cur/7.b:2,S",
+            "box/new/5.a",
+            "box/new/.nfs0001",
+            "box/tmp/x",
+            "box/.comp.lang.c/new/9.c",
+            "box/notes",
+        ]);
         let found = folders(MailFormat::Maildir, &[dir.path().join("box")]);
         assert_eq!(found, [row("5.a", "box"), row("7.b:2,S", "box"), row("9.c", "comp.lang.c")]);
         assert_eq!((delivered(Path::new("a/7.b:2,S")), delivered(Path::new("a/x.7"))), (Some(7), None));

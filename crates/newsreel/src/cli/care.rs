@@ -13,8 +13,9 @@ use serde::Serialize;
 use super::bar::Bar;
 use super::control::{ControlClient, ControlSocketState};
 use super::locate::SiteLocation;
+use super::owner;
 use super::reach;
-use super::screen::{CliError, say, say_json, unreadable};
+use super::screen::{CliError, problem, say, say_json, unreadable};
 use super::typed::TypedOperation;
 use migrate::name_map::{BODY_START, LINE_BYTES, NameMapHead};
 use operators::buffers::BufferCommand;
@@ -164,7 +165,9 @@ pub(super) fn restore(file: &Path, at: &SiteLocation) -> Result<(), CliError> {
 
 pub(super) fn stopped(config: &Config, command: &str) -> Result<(), CliError> {
     match ControlClient::find(&config.site.data)? {
-        ControlSocketState::Silent | ControlSocketState::Nobody => Ok(()),
+        ControlSocketState::Silent | ControlSocketState::Nobody => {
+            owner::refuse_root(config).map_err(problem)
+        }
         ControlSocketState::Server(_) => {
             Err(CliError::Problem(format!("the server runs; stop it before {command}")))
         }

@@ -9,7 +9,6 @@ use super::args::{ClusterCommand, ClusterConfigCommand, JoinOptions};
 use super::bar::Bar;
 use super::care::stopped;
 use super::locate::SiteLocation;
-use super::owner;
 use super::reach;
 use super::screen::{CliError, problem, say, say_json};
 use super::table::Columns;
@@ -95,7 +94,6 @@ fn invite(config: &Config, name: &str, file: Option<&Path>) -> Result<(), CliErr
 }
 
 fn join(config: &Config, options: &JoinOptions) -> Result<(), CliError> {
-    owner::refuse_root(&config.site.data).map_err(problem)?;
     stopped(config, "cluster join")?;
     let source = match &options.snapshot {
         Some(file) => JoinSource::File(file.clone()),

@@ -60,6 +60,15 @@ pub(super) fn bind(
     let mut listeners = Vec::new();
     for name in listen {
         let bound = listening::bind(name, passed).map_err(|error| {
+            let port = name.rsplit(':').next();
+            let of_port = |local: &std::net::SocketAddr| Some(&*local.port().to_string()) == port;
+            let locals = passed.iter().filter_map(|socket| socket.local_addr().ok());
+            if let Some(local) = locals.into_iter().find(of_port) {
+                return CliError::Problem(format!(
+                    "cannot listen on {name}: {error}; systemd listens on {local}: name the same address with {key} and \
+                     in newsreel.socket"
+                ));
+            }
             let rights = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => {
                     "ports below 1024 need CAP_NET_BIND_SERVICE, as the systemd unit has it; "

@@ -2,6 +2,7 @@
 //!
 //! Used where a configuration is read, a control socket connected and a spool opened.
 
+use site_config::Config;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +26,7 @@ pub(super) fn advice(path: &Path) -> String {
 pub(super) struct SiteOfAnother {
     /// The site's directory.
     data: PathBuf,
-    /// Its owner, as `sudo` accepts it.
+    /// Its owner.
     user: String,
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for SiteOfAnother {
         write!(
             f,
             "the site {data} belongs to the user {user}, whose server could not read what root makes there; \
-             type: sudo -u {user} {}",
+             type: runuser -u {user} -- {}",
             command()
         )
     }
@@ -43,13 +44,17 @@ impl fmt::Display for SiteOfAnother {
 
 impl std::error::Error for SiteOfAnother {}
 
-/// Refuses root a site that belongs to another user, whose server could not read files made by root.
-pub(super) fn refuse_root(data: &Path) -> Result<(), SiteOfAnother> {
-    let owner = fs::metadata(data).map_or(0, |data| data.uid());
-    if owner == 0 || !rustix::process::geteuid().is_root() {
-        return Ok(());
+/// Refuses root a site that belongs to another user, by its directory or its configuration: the server could
+/// not read files made by root, and whoever may change the site could lead root to other files.
+pub(super) fn refuse_root(config: &Config) -> Result<(), SiteOfAnother> {
+    let data = &config.site.data;
+    let owners = [data, &config.file].map(|path| fs::metadata(path).map_or(0, |about| about.uid()));
+    match owners.into_iter().find(|owner| *owner != 0) {
+        Some(owner) if rustix::process::geteuid().is_root() => {
+            Err(SiteOfAnother { data: data.clone(), user: user_name(owner) })
+        }
+        _ => Ok(()),
     }
-    Err(SiteOfAnother { data: data.to_owned(), user: user_name(owner) })
 }
 
 /// Returns the name of a user, or the number with a hash sign, as `sudo` accepts it.

@@ -46,7 +46,7 @@ impl Reach {
             {
                 return Ok(Self::Server(control));
             }
-            owner::refuse_root(&config.site.data).map_err(problem)?;
+            owner::refuse_root(config).map_err(problem)?;
             match open_existing(config) {
                 Ok((spool, _)) => {
                     spool.expiry().set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
@@ -136,6 +136,7 @@ fn without_spool(
     let ControlSocketState::Nobody = ControlClient::find_by(&config.file, &config.site.data)? else {
         return Ok(None);
     };
+    owner::refuse_root(config).map_err(problem)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let files = SiteFiles { disk: &disk, config };
     Ok(dispatch::carry_out_on_files(request, &files, &AuditParty::own(), &mut |reply| match reply {
@@ -291,7 +292,7 @@ pub(super) fn make(config: &Config) -> Result<(), CliError> {
     if missing(config)?.is_none() {
         return Ok(());
     }
-    owner::refuse_root(&config.site.data).map_err(problem)?;
+    owner::refuse_root(config).map_err(problem)?;
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
     Ok(spool.close()?)
 }

@@ -62,7 +62,7 @@ pub(super) fn rebuild(at: &SiteLocation) -> Result<(), CliError> {
         ControlSocketState::Server(_) => reach::print(&config, RebuildSearchOperation {}),
         ControlSocketState::Silent => Err(CliError::Problem("the server does not answer: try again".into())),
         ControlSocketState::Nobody => {
-            super::owner::refuse_root(&config.site.data).map_err(problem)?;
+            super::owner::refuse_root(&config).map_err(problem)?;
             let (disk, dir) = (RealDisk::new(), config.site.data.join(DIR_NAME));
             let removed = match disk.has_dir(&dir) {
                 Ok(true) => newssearch::index::remove(&disk, &dir),

@@ -9,7 +9,7 @@ use spool::{GroupFlag, Spool, SpoolError};
 use super::args::UpAddresses;
 use super::cache::CacheUpOptions;
 use super::screen::{CliError, problem, say};
-use super::{init, listeners, reach};
+use super::{init, listeners, owner, reach};
 use access::tls::{TlsOffer, first_line, is_self_signed};
 use site::listening::{BoundSocket, Listeners};
 use site_base::units;
@@ -70,6 +70,7 @@ pub(super) fn serve(config: &Config) -> Result<(), CliError> {
 
 fn run(config: &Config, inviting: bool) -> Result<(), CliError> {
     let config = &Arc::new(config.clone());
+    owner::refuse_root(config).map_err(problem)?;
     TlsOffer::read(config).map_err(|error| CliError::Usage(error.to_string()))?;
     site::log::init(config.site.log_level, config.site.log_format);
     if let Some(advice) = config.identity_advice() {

@@ -158,9 +158,28 @@ fn root_is_refused_on_a_site_of_another_user() {
     }
     let site = Operated::new();
     chown(site.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
-    let refused = site.run(&["group", "add", "local.more"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(complaints(&refused).contains("could not read what root makes there; type: sudo -u "));
+    let refused = |words: &[&str]| {
+        let refused = site.run(words);
+        assert_eq!(refused.status.code(), Some(1), "{words:?}");
+        let told = complaints(&refused);
+        assert!(
+            told.contains("could not read what root makes there; type: runuser -u "),
+            "{words:?}: {told}"
+        );
+    };
+    let all: [&[&str]; 6] = [
+        &["group", "add", "local.more"],
+        &["user", "add", "--no-password", "ann"],
+        &["user", "remove", "ann"],
+        &["rebuild"],
+        &["restore", "no-such-file"],
+        &["serve"],
+    ];
+    all.into_iter().for_each(refused);
+    // So is a site whose configuration alone belongs to the other, who could name root's own directories.
+    chown(site.dir(), Some(0), Some(0)).unwrap();
+    chown(site.dir().join("newsreel.toml"), Some(NOBODY), Some(NOBODY)).unwrap();
+    refused(&["user", "add", "--no-password", "ann"]);
 }
 
 #[test]

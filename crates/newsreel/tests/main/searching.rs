@@ -140,9 +140,14 @@ fn search_page_shows_only_readable_articles() {
     let site = site(&["misc.one", "secret.two"]);
     feed(&site, &[("<1@x.example>", "misc.one"), ("<2@x.example>", "secret.two")]);
     feed(&site, &[("<3@x.example>", "misc.one,secret.two")]);
+    let answer = "From: a@x.example\nPath: x!y\nNewsgroups: secret.two\nSubject: an answer\n\
+                  Message-ID: <4@x.example>\nReferences: <1@x.example>\nDate: 15 Apr 1993 12:00:00 GMT\n\nb\n";
+    assert!(site.run_with(&["rnews"], answer.as_bytes()).status.success());
     let _serving = site.serve();
     indexed(&site);
     let address: SocketAddr = status(&site)["server"]["web"][0].as_str().unwrap().parse().unwrap();
+    let thread = || page(address, "thread:%3C4@x.example%3E").body;
+    assert!(thread().contains("/article/1%40x.example"));
     let all = page(address, "tester").body;
     assert!(all.contains("/article/1%40x.example") && all.contains("/article/2%40x.example"), "{all}");
     assert!(get(address, "/groups").body.contains("href=\"/search\""));
@@ -158,6 +163,8 @@ fn search_page_shows_only_readable_articles() {
     let open = page(address, "tester").body;
     assert!(open.contains("/article/1%40x.example") && open.contains("/article/3%40x.example"), "{open}");
     assert!(!open.contains("/article/2%40x.example") && !open.contains("secret.two"), "{open}");
+    // Nor does an article that cannot be read say which thread it belongs to.
+    assert!(!thread().contains("/article/1%40x.example"));
     let named = page(address, "group:secret.*").body;
     assert!(!named.contains("/article/2%40x"), "{named}");
 }

@@ -139,8 +139,16 @@ impl NewsPages<'_> {
         let Ok(_turn) = turns.take(1).await else { return Err(self.not_answered(&SearchError::Busy)) };
         let spool = &server.site.spool;
         let groups = self.groups_of(query, &spool.groups());
+        // The References of an article that the visitor may not read tell nothing.
+        let is_shown = match &query.thread {
+            Some(id) => self.news.find(id, ArticlePart::Head).await.map_err(failed)?.is_some(),
+            None => false,
+        };
         let found = block_in_place(|| {
-            let thread = query.thread.as_deref().map(|id| first_of_thread(spool, id));
+            let thread = query.thread.as_deref().map(|id| match is_shown {
+                true => first_of_thread(spool, id),
+                false => spool.key(id.as_bytes()),
+            });
             server.search.find(query, thread.as_ref(), groups.as_deref(), from, count)
         });
         found.map_err(|error| self.not_answered(&error))

@@ -141,7 +141,7 @@ fn measure(
     bar.start("looking through the articles", sources.iter().map(|source| source.bytes).sum());
     std::thread::scope(|scope| {
         let (sender, loads) = sync_channel(PARCELS_AHEAD);
-        scope.spawn(move || MailReader::new(choice, None, sender).all(form, sources));
+        scope.spawn(move || MailReader::new(choice, None, config, sender).all(form, sources));
         for load in loads {
             let articles = load.parcel.imported();
             let ids = message_ids(&articles);
@@ -186,7 +186,7 @@ fn run(
     std::thread::scope(|scope| {
         let (sender, loads) = sync_channel(PARCELS_AHEAD);
         let data = (!options.dry_run).then_some(config.site.data.as_path());
-        scope.spawn(move || MailReader::new(choice, data, sender).all(form, sources));
+        scope.spawn(move || MailReader::new(choice, data, config, sender).all(form, sources));
         for load in loads {
             tally.damaged += load.damaged.len() as u64;
             tally.quarantine = load.quarantine.clone().or(tally.quarantine.take());
@@ -254,6 +254,8 @@ fn file(
 struct MailReader {
     copies: Copies,
     choice: GroupChoice,
+    /// Longest mail: a longer one cannot become an article of the site.
+    mail_bytes_max: u32,
     loads: SyncSender<MailLoad>,
     load: MailLoad,
 }
@@ -270,8 +272,10 @@ struct TextLocation<'a> {
 struct ReceiverClosed;
 
 impl MailReader {
-    fn new(choice: GroupChoice, data: Option<&Path>, loads: SyncSender<MailLoad>) -> Self {
-        Self { copies: Copies::of(data), choice, loads, load: MailLoad::default() }
+    fn new(choice: GroupChoice, data: Option<&Path>, config: &Config, loads: SyncSender<MailLoad>) -> Self {
+        let bytes_max = config.site.article_bytes_max.min(ARTICLE_BYTES_MAX.into());
+        let mail_bytes_max = u32::try_from(bytes_max).unwrap_or(ARTICLE_BYTES_MAX);
+        Self { copies: Copies::of(data), choice, mail_bytes_max, loads, load: MailLoad::default() }
     }
 
     /// Notes what is no article, and keeps a copy of it.
@@ -308,7 +312,7 @@ impl MailReader {
 
     fn mbox(&mut self, source: &MailFile, before: u64) -> io::Result<Result<(), ReceiverClosed>> {
         let mut file = UnpackedBatch::new(source.open()?);
-        let mut splitter = MboxSplitter::new(ARTICLE_BYTES_MAX as usize);
+        let mut splitter = MboxSplitter::new(self.mail_bytes_max as usize);
         let (mut window, mut start, mut at, mut is_end) = (Vec::new(), 0, 0_u64, false);
         let mut text = Vec::new();
         loop {
@@ -346,8 +350,9 @@ impl MailReader {
     }
 
     fn mail(&mut self, source: &MailFile) -> io::Result<Result<(), ReceiverClosed>> {
-        if source.bytes > u64::from(ARTICLE_BYTES_MAX) {
-            return Err(io::Error::other("the mail is too large"));
+        if source.bytes > u64::from(self.mail_bytes_max) {
+            let words = format!("the mail is too large (at most {} bytes)", self.mail_bytes_max);
+            return Err(io::Error::other(words));
         }
         let text = fs::read(&source.path)?;
         let arrived = folders::delivered(&source.path);
@@ -355,7 +360,7 @@ impl MailReader {
     }
 
     fn rnews(&mut self, source: &MailFile, before: u64) -> io::Result<Result<(), ReceiverClosed>> {
-        let mut batch = BatchReader::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
+        let mut batch = BatchReader::new(source.open()?, self.mail_bytes_max.into());
         while let Some(parcel) = batch.next_parcel()? {
             for piece in parcel.pieces() {
                 if let Some(fault) = piece.fault {

@@ -3,8 +3,8 @@
 //! Everything is read before anything is written, and the configuration is written last. Existing files stay
 //! as they are. Conversion is `migrate::settings`.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -127,7 +127,11 @@ impl ConfigDirs {
     fn read(&self, name: &str) -> Result<Option<String>, CliError> {
         for path in self.dirs.iter().map(|dir| dir.join(name)) {
             let mut bytes = Vec::new();
-            let opened = File::open(&path);
+            // A pipe would not end.
+            let opened = match fs::metadata(&path) {
+                Ok(about) if !about.is_file() => Err(io::Error::other("it is no file")),
+                _ => File::open(&path),
+            };
             match opened.and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)) {
                 Ok(_) if bytes.len() > FILE_BYTES_MAX => {
                     return Err(CliError::Problem(format!(

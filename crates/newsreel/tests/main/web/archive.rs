@@ -1,7 +1,7 @@
 //! The pages of an archive: front page, threads as wholes, dates, mailboxes, pictures, and what caches,
 //! crawlers and programs get.
 
-use super::http::{address, connect, get, get_with};
+use super::http::{address, connect, exchange, get, get_with};
 use super::{cookie_of, log_in};
 use crate::client::Client;
 use crate::operated::Operated;
@@ -358,7 +358,17 @@ fn networks_have_budgets_and_a_proof_of_work_adds_to_them() {
     let refused = get(address, &path(13));
     assert_eq!(refused.status, 429);
     assert!(refused.header("Retry-After").unwrap().parse::<u32>().unwrap() <= 20, "{refused:?}");
-    assert_eq!(get(address, &path(12)).status, 200, "a kept page costs nothing");
+    let kept = get(address, &path(12));
+    assert_eq!(kept.status, 200, "a kept page costs nothing");
+    let head = |path: &str| {
+        exchange(address, &format!("HEAD {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"))
+    };
+    assert_eq!(head(&path(15)).status, 429, "HEAD costs what GET does");
+    let again = head(&path(12));
+    assert_eq!((again.status, again.body.as_str()), (200, ""));
+    for name in ["ETag", "Cache-Control", "Content-Length"] {
+        assert_eq!(again.header(name), kept.header(name), "{name}");
+    }
     assert_eq!(get(address, "/health").status, 200);
     server.reload(|text| format!("{text}proof_of_work = true\n")).unwrap();
     let page = get(address, &path(14));
