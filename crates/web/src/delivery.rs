@@ -11,6 +11,7 @@ use super::coding::{self, ContentCoding};
 use super::crawlers::{PROOF_COOKIE, WORK_BITS};
 use super::kept::KeptPage;
 use super::page::HtmlPage;
+use super::reading::json_of_refusal;
 use super::visitor::{Visitor, cookie_in};
 use super::{WebState, assets};
 use access::ClientEndpoint;
@@ -31,6 +32,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Beginning of the paths of pages for programs.
+const API: &str = "/api/";
 /// Size up to which a page has an entity tag and may be kept, in bytes.
 const TAGGED_BYTES_MAX: usize = 4 << 20;
 /// Length of an entity tag, in octets before they are written as digits.
@@ -60,7 +63,8 @@ pub(super) async fn deliver(
         return answer_of(kept.headers.clone(), kept.body.clone(), wanted.as_ref());
     }
     if let Err(refused) = admit(&shared, &visitor, request.headers()) {
-        return refused;
+        let is_of_program = request.uri().path().starts_with(API);
+        return if is_of_program { json_of_refusal(refused) } else { refused };
     }
     let answer = tagged(next.run(request).await).await;
     let mut answer = coding::encoded(coding, answer).await;

@@ -149,11 +149,14 @@ fn maildir(dir: &Path, group: &Option<String>, found: &mut Vec<MailFile>) -> io:
     Ok(())
 }
 
+/// Earliest delivery that the name of a mail can tell, in Unix seconds (1973): a smaller number counts mails.
+const DELIVERED_MIN: i64 = 100_000_000;
+
 /// Returns when a mail of a maildir was delivered, which is the beginning of its name.
 pub fn delivered(path: &Path) -> Option<i64> {
     let name = path.file_name()?.to_str()?;
     let digits = name.split(['.', ':']).next()?;
-    digits.parse().ok().filter(|secs| (1..=i64::from(u32::MAX)).contains(secs))
+    digits.parse().ok().filter(|secs| (DELIVERED_MIN..=i64::from(u32::MAX)).contains(secs))
 }
 
 fn source(path: PathBuf, about: &fs::Metadata, folder: Option<String>) -> MailFile {
@@ -243,15 +246,19 @@ mod tests {
     #[test]
     fn groups_are_derived_from_maildir_folders() {
         let dir = tree(&[
-            "box/cur/7.b:2,S",
-            "box/new/5.a",
+            "box/cur/700000000.b:2,S",
+            "box/new/500000000.a",
             "box/new/.nfs0001",
             "box/tmp/x",
-            "box/.comp.lang.c/new/9.c",
+            "box/.comp.lang.c/new/900000000.c",
             "box/notes",
         ]);
         let found = folders(MailFormat::Maildir, &[dir.path().join("box")]);
-        assert_eq!(found, [row("5.a", "box"), row("7.b:2,S", "box"), row("9.c", "comp.lang.c")]);
-        assert_eq!((delivered(Path::new("a/7.b:2,S")), delivered(Path::new("a/x.7"))), (Some(7), None));
+        assert_eq!(
+            found,
+            [row("500000000.a", "box"), row("700000000.b:2,S", "box"), row("900000000.c", "comp.lang.c")]
+        );
+        let times = ["a/1795810979.b:2,S", "a/x.7", "a/1"].map(|name| delivered(Path::new(name)));
+        assert_eq!(times, [Some(1_795_810_979), None, None]);
     }
 }

@@ -65,24 +65,26 @@ pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut PasswordFile
     let rest = settings.get(servers..).unwrap_or_default();
     let starts: Vec<usize> =
         rest.iter().enumerate().filter(|(_, own)| own.key == "server").map(|(at, _)| at).collect();
+    let mut servers: Vec<(String, &[LeafnodeSetting])> = Vec::new();
     for (at, start) in starts.iter().enumerate() {
         let end = starts.get(at + 1).copied().unwrap_or(rest.len());
-        server(rest.get(*start..end).unwrap_or_default(), secrets, sheet);
+        let own = rest.get(*start..end).unwrap_or_default();
+        servers.push((name_of(own, &servers), own));
     }
-    let sections = starts.iter().enumerate().map(|(at, start)| {
-        let end = starts.get(at + 1).copied().unwrap_or(rest.len());
-        rest.get(*start..end).unwrap_or_default()
-    });
+    for (name, own) in &servers {
+        server(name, own, secrets, sheet);
+    }
     let takes_posts =
-        |own: &&[LeafnodeSetting]| !own.iter().any(|own| own.key == "nopost" && is_on(&own.value));
-    if let Some(own) = sections.into_iter().find(takes_posts) {
-        posts(own, local_groups, secrets, sheet);
+        |own: &[LeafnodeSetting]| !own.iter().any(|own| own.key == "nopost" && is_on(&own.value));
+    if let Some((name, own)) = servers.iter().find(|(_, own)| takes_posts(own)) {
+        posts(name, own, local_groups, secrets, sheet);
     }
 }
 
 /// Converts the server to which leafnode posts: the first one to which posting is allowed. Local groups
 /// stay here.
 fn posts(
+    name: &str,
     settings: &[LeafnodeSetting],
     local_groups: &str,
     secrets: &mut PasswordFiles,
@@ -111,7 +113,7 @@ fn posts(
         if places.is_empty() { "local.groups".into() } else { origins(&places) }
     );
     upstream.noted("post_carried", groups.join(","), note);
-    login(&mut upstream, &first.value, get, secrets);
+    login(&mut upstream, name, get, secrets);
     sheet.push(upstream);
     let others = "leafnode tries the next server if the first refuses a post; here the poster is told.";
     sheet.single("posting").say(others);
@@ -224,7 +226,11 @@ const UNMAPPED: &[(&str, &str)] = &[
     ("minlines maxlines", "see [[filter]]; article_bytes_max limits octets"),
     ("delaybody delaybody_in_situ", "see [[upstream]], which fetches what is read"),
     ("timeout_fetchnews timeout_lock", "nothing waits for a lock"),
-    ("create_all_links", "articles are stored once, and are in all their groups"),
+    (
+        "create_all_links",
+        "articles are stored once, and are in all their groups; all groups that are carried here are fetched, so \
+         remove those that nobody reads: newsreel group remove",
+    ),
     ("debugmode linebuffer", "see [log]"),
     ("maxfetch", "a pull misses nothing that is new"),
     ("maxcrosspost", "see spam.crossposts"),
@@ -258,20 +264,31 @@ fn site(setting: &LeafnodeSetting, sheet: &mut ConfigDraft) -> Result<(), NotCon
     Ok(())
 }
 
+/// Returns the name of a server: its host, with the port if one of the servers before has that name.
+fn name_of(settings: &[LeafnodeSetting], before: &[(String, &[LeafnodeSetting])]) -> String {
+    let host = settings.first().map_or("", |first| first.value.as_str());
+    let port = settings.iter().find(|setting| setting.key == "port");
+    let name = peer_name(host);
+    match port.filter(|_| before.iter().any(|(other, _)| *other == name)) {
+        Some(port) => peer_name(&format!("{host}-{}", port.value)),
+        None => name,
+    }
+}
+
 /// Converts a server and the keys after it.
-fn server(settings: &[LeafnodeSetting], secrets: &mut PasswordFiles, sheet: &mut ConfigDraft) {
+fn server(name: &str, settings: &[LeafnodeSetting], secrets: &mut PasswordFiles, sheet: &mut ConfigDraft) {
     let Some((first, rest)) = settings.split_first() else { return };
     let host = first.value.as_str();
     let get = |key: &str| rest.iter().find(|setting| setting.key == key);
     let mut pull = DraftSection::new("pull");
-    pull.key("name", peer_name(host), first.place);
+    pull.key("name", name, first.place);
     pull.noted(
         "from",
         address(host, get("port")),
         get("port").map_or(String::new(), |port| port.place.to_string()),
     );
     pull.noted("groups", "*", "those that are carried here: newsreel group add");
-    login(&mut pull, host, get, secrets);
+    login(&mut pull, name, get, secrets);
     for (key, other) in [("username", "password"), ("password", "username")] {
         if let (Some(setting), None) = (get(key), get(other)) {
             pull.remark(setting.place, format!("`{key}` without `{other}`: nobody is logged in"));

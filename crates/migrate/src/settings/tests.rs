@@ -577,6 +577,7 @@ fn a_trial_has_a_name_of_its_own_and_sends_nothing() {
     let addresses: Vec<String> = inn.addresses.iter().map(ToString::to_string).collect();
     assert_eq!((addresses.join(" "), inn.send.is_none()), ("127.0.0.1 ::1 192.0.2.1".into(), true));
     assert!(config.controls.is_empty() && new.text.contains("while this is tried"), "{}", new.text);
+    assert!(!converted(&site()).1.moderators.is_empty() && config.moderators.is_empty(), "{}", new.text);
     assert_eq!(config.access, converted(&site()).1.access);
 }
 

@@ -35,6 +35,9 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut ConfigDraft) {
     site.noted("listen", Value::from_iter(listen), "of the trial's own");
     sheet.disable("peer", "INN speaks to its peers while this is tried");
     sheet.disable("control", "INN carries out control messages while this is tried");
+    for section in ["moderation", "moderator"] {
+        sheet.disable(section, "INN mails posts to moderators while this is tried");
+    }
     let mut inn = DraftSection::new("peer");
     inn.about("The INN of this machine, which feeds the trial.");
     inn.noted("name", "inn-itself", "");

@@ -168,7 +168,8 @@ fn fetching_lines(config: &Config) -> Vec<(&'static str, String)> {
         lines.push(("upstreams", upstream_counts(&config.upstreams)));
     }
     for upstream in &config.upstreams {
-        lines.push(("upstream", format!("{}: {}", upstream.name, upstream_text(upstream))));
+        lines
+            .push(("upstream", format!("{}: {}", upstream.name, upstream_text(upstream, &config.upstreams))));
     }
     lines
 }
@@ -189,12 +190,21 @@ fn upstream_counts(upstreams: &[Upstream]) -> String {
     format!("{}; {}", upstreams.len(), kinds.join(", "))
 }
 
-/// What an upstream is asked for.
-fn upstream_text(upstream: &Upstream) -> String {
+/// What an upstream of these is asked for.
+fn upstream_text(upstream: &Upstream, all: &[Upstream]) -> String {
+    let is_before = |other: &&Upstream| !std::ptr::eq(*other, upstream);
+    let mut before = all.iter().take_while(is_before).filter(|other| !other.fill && !other.is_unread());
+    let same = before.find(|other| other.groups.as_str() == upstream.groups.as_str());
     let asked = match (upstream.fill, upstream.is_unread()) {
         (true, _) => "fills in by Message-ID".to_owned(),
         (false, true) => "only takes posts".to_owned(),
-        (false, false) => format!("numbers {}", upstream.groups.as_str()),
+        (false, false) => match same {
+            Some(first) => format!(
+                "numbers no group, as {} has the same groups; name its own with groups, or set fill = true",
+                first.name
+            ),
+            None => format!("numbers {}", upstream.groups.as_str()),
+        },
     };
     let offline = if upstream.offline { ", offline" } else { "" };
     format!("{asked}, at {}{offline}", upstream.host)

@@ -84,19 +84,20 @@ fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
 
 /// Feeds articles to servers at once, from one connection to each; returns the rate.
 fn feed(ports: &[u16], articles: usize, name: &str) -> f64 {
+    let some = articles / ports.len();
+    // Made before, as the clients share the processors.
+    let texts = (0..ports.len()).map(|at| {
+        let ids = (0..some).map(|n| format!("<{n}.{at}.{name}@bench.example>"));
+        ids.map(|id| format!("TAKETHIS {id}\r\n{}.\r\n", article(&id))).collect::<String>()
+    });
+    let texts: Vec<String> = texts.collect();
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        for (at, port) in ports.iter().enumerate() {
+        for (port, text) in ports.iter().zip(&texts) {
             scope.spawn(move || {
                 let mut client = Client::connect(*port).unwrap();
                 let mut sender = client.0.get_ref().try_clone().unwrap();
-                let some = articles / ports.len();
-                scope.spawn(move || {
-                    for n in 0..some {
-                        let id = format!("<{n}.{at}.{name}@bench.example>");
-                        write!(sender, "TAKETHIS {id}\r\n{}.\r\n", article(&id)).unwrap();
-                    }
-                });
+                scope.spawn(move || sender.write_all(text.as_bytes()).unwrap());
                 for _ in 0..some {
                     let answer = client.line().unwrap();
                     assert!(answer.starts_with("239"), "{answer}");

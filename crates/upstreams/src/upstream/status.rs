@@ -42,9 +42,13 @@ figures! {
 }
 
 impl UpstreamStatus {
-    /// Returns `answers` or `away`.
+    /// Returns `answers`, `away` or `not asked yet`.
     pub fn state(&self) -> &'static str {
-        if self.problem.is_empty() { "answers" } else { "away" }
+        match (self.problem.is_empty(), self.questions) {
+            (false, _) => "away",
+            (true, 0) => "not asked yet",
+            (true, _) => "answers",
+        }
     }
 
     fn limit_text(&self) -> String {

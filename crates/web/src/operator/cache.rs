@@ -143,7 +143,11 @@ fn of_upstreams(upstreams: &[UpstreamStatus]) -> Markup {
 }
 
 fn of_upstream(upstream: &UpstreamStatus) -> FigureRow<'_, UpstreamStatus> {
-    let state = if upstream.problem.is_empty() { "sending" } else { "stopped" };
+    let state = match upstream.state() {
+        "answers" => "sending",
+        "away" => "stopped",
+        _ => "paused",
+    };
     FigureRow {
         head: html! {
             (upstream.name) " " span.quiet { (upstream.host) } " " span.state.(state) { (upstream.state()) }

@@ -6,7 +6,7 @@
 //! 3.1; the Fetch standard for CORS.
 
 use super::dates::{self, CalendarSpan, NoDate};
-use super::threads::{ARTICLES_PER_PAGE, ThreadPart};
+use super::threads::{ARTICLES_PER_PAGE, CONTEXT_ARTICLES, ThreadPart};
 use super::traffic::MonthlyTraffic;
 use super::{NewsPages, NotANumber, asked, asked_number, failed};
 use crate::visitor::Visitor;
@@ -40,7 +40,7 @@ pub(super) fn routes(shared: &Arc<WebState>) -> Router<Arc<WebState>> {
         .route("/api/v1/groups/{group}/threads", get(group_threads))
         .route("/api/v1/groups/{group}/threads/{id}", get(thread))
         .route("/api/v1/articles/{id}", get(article));
-    let routes = routes.route("/api/v1/search", get(search));
+    let routes = routes.route("/api/v1/search", get(search)).route("/api/v1/{*other}", get(answers::no_page));
     routes.layer(from_fn_with_state(shared.clone(), for_programs))
 }
 
@@ -50,17 +50,7 @@ async fn for_programs(State(shared): State<Arc<WebState>>, request: Request, nex
     let mut answer = next.run(request).await;
     let is_json = answer.headers().get("content-type").is_some_and(|value| value == JSON_TYPE);
     if !is_json {
-        let status = match answer.status() {
-            // A redirect to the login.
-            StatusCode::SEE_OTHER => StatusCode::UNAUTHORIZED,
-            status => status,
-        };
-        let reason = status.canonical_reason().unwrap_or("Refused");
-        let (old, _page) = answer.into_parts();
-        answer = refused(status, reason);
-        let kept = old.headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
-        let kept = kept.filter(|(name, _)| *name == "retry-after" || *name == "x-robots-tag");
-        answer.headers_mut().extend(kept);
+        answer = json_of_refusal(answer);
     }
     let config = shared.config();
     let origins = &config.web.api_origins;
@@ -78,6 +68,21 @@ async fn for_programs(State(shared): State<Arc<WebState>>, request: Request, nex
         headers.insert(policy, HeaderValue::from_static("cross-origin"));
     }
     headers.remove(LOCATION);
+    answer
+}
+
+/// Returns the refusal of a page as a program is told it.
+pub(crate) fn json_of_refusal(page: Response) -> Response {
+    let status = match page.status() {
+        // A redirect to the login.
+        StatusCode::SEE_OTHER => StatusCode::UNAUTHORIZED,
+        status => status,
+    };
+    let (old, _page) = page.into_parts();
+    let mut answer = refused(status, status.canonical_reason().unwrap_or("Refused"));
+    let kept = old.headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+    let kept = kept.filter(|(name, _)| *name == "retry-after" || *name == "x-robots-tag");
+    answer.headers_mut().extend(kept);
     answer
 }
 
@@ -158,13 +163,17 @@ async fn group_threads(
         Some(end) => dates::first_since(&reading.news.source, &group, &marks, end).await.map_err(failed)?,
         None => asked_number(query.as_deref(), "before").map_err(no_number)?.unwrap_or(u64::MAX),
     };
-    let text = reading.rows_before(&group, &marks, before, ARTICLES_PER_PAGE).await?;
+    // As on the page: threads of its articles, with what came before of them.
+    let text = reading.rows_before(&group, &marks, before, ARTICLES_PER_PAGE + CONTEXT_ARTICLES).await?;
     let bytes = text.bytes();
     let work = move || {
-        let rows = text.last(ARTICLES_PER_PAGE);
-        let lowest = rows.first().map_or(0, |row| row.number);
+        let rows = text.last(ARTICLES_PER_PAGE + CONTEXT_ARTICLES);
+        let lowest = rows.get(rows.len().saturating_sub(ARTICLES_PER_PAGE)).map_or(0, |row| row.number);
         let thread = |thread: &newspages::threads::Thread| {
             let of_thread: Vec<&ThreadRow> = thread.rows().filter_map(|at| rows.get(at)).collect();
+            if of_thread.iter().all(|row| row.number < lowest) {
+                return None;
+            }
             let first = thread.first(&rows)?;
             let newest = of_thread.iter().max_by_key(|row| row.date).copied().unwrap_or(first);
             Some(json!({

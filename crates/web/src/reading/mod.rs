@@ -20,6 +20,8 @@ mod threads;
 pub(super) mod ties;
 pub(super) mod traffic;
 
+pub(super) use api::json_of_refusal;
+
 use super::form::{NotANumber, asked, asked_number};
 use super::memory::{MemoryReservation, MemoryShare, NoHttpMemory};
 use super::page::HtmlPage;

@@ -23,7 +23,7 @@ use upstreams::{ArticlePart, Either, ForeseenRequest, NewsSource, SourceLocator}
 /// Articles per page of a group.
 pub(super) const ARTICLES_PER_PAGE: usize = 100;
 /// Articles before those of a page that are read for the beginnings of its threads.
-const CONTEXT_ARTICLES: usize = 400;
+pub(super) const CONTEXT_ARTICLES: usize = 400;
 /// Numbers of articles before and after one, among which its thread is searched for.
 const BEFORE_MAX: u64 = 1_000;
 const AFTER_MAX: u64 = 2_000;

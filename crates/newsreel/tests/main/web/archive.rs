@@ -364,6 +364,9 @@ fn networks_have_budgets_and_a_proof_of_work_adds_to_them() {
         exchange(address, &format!("HEAD {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"))
     };
     assert_eq!(head(&path(15)).status, 429, "HEAD costs what GET does");
+    let of_program = get(address, "/api/v1/groups");
+    assert_eq!((of_program.status, of_program.header("Content-Type")), (429, Some("application/json")));
+    assert!(of_program.header("Retry-After").is_some(), "{of_program:?}");
     let again = head(&path(12));
     assert_eq!((again.status, again.body.as_str()), (200, ""));
     for name in ["ETag", "Cache-Control", "Content-Length"] {
