@@ -45,7 +45,7 @@ impl fmt::Display for SiteOfAnother {
 impl std::error::Error for SiteOfAnother {}
 
 /// Refuses root a site that belongs to another user, by its directory or its configuration: the server could
-/// not read files made by root, and whoever may change the site could lead root to other files.
+/// not read files made by root, and its user could lead root to other files.
 pub(super) fn refuse_root(config: &Config) -> Result<(), SiteOfAnother> {
     let data = &config.site.data;
     let owners = [data, &config.file].map(|path| fs::metadata(path).map_or(0, |about| about.uid()));

@@ -71,7 +71,7 @@ async fn for_programs(State(shared): State<Arc<WebState>>, request: Request, nex
     answer
 }
 
-/// Returns the refusal of a page as a program is told it.
+/// Returns the refusal of a page as JSON.
 pub(crate) fn json_of_refusal(page: Response) -> Response {
     let status = match page.status() {
         // A redirect to the login.
