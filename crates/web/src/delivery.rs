@@ -4,7 +4,8 @@
 //! A visitor without a login may be sent a page that was made for another one of the same rights. Caches of
 //! others may keep such a page if everyone may read it, that is, if a visitor from an address that no
 //! section names has the same rights. What has the token of a form, or is for a user who has logged in, is
-//! never kept. Wraps the handlers of `reading`. Sources: RFC 9110 section 8.8 and 13.1.2, RFC 9111 section 5.2.2.
+//! never kept. Wraps the handlers of `reading`. Sources: RFC 9110 section 8.8 and 13.1.2, RFC 9111 section
+//! 5.2.2.
 
 use super::answers::ForOneVisitor;
 use super::coding::{self, ContentCoding};
