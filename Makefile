@@ -254,7 +254,8 @@ install: ## install what `make build` made, below PREFIX; compiles nothing
 
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-deb deb-arm64 rpm tarball oci: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+# In the environment of what makes packages alone: some crates are compiled again where it changes.
+DATED = SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH)
 # `dist` empties its directory first. Cargo uses all processors by itself.
 .NOTPARALLEL:
 # A Debian that debootstrap has made, where there is one; tests copy it instead of making one.
@@ -262,7 +263,7 @@ DEBIAN = $(wildcard $(or $(CARGO_TARGET_DIR),target)/ci/debian)
 
 deb: build ## a Debian package, for this machine
 	@mkdir -p $(DIST)
-	packaging/deb/build.sh $(BINARY) $(SHARE) $(DIST)
+	$(DATED) packaging/deb/build.sh $(BINARY) $(SHARE) $(DIST)
 
 # A build of its own: few sites need it, and it is linked with the client of NATS (decision 150).
 deb-cluster: export DEB_FLAVOUR = cluster
@@ -292,11 +293,11 @@ deb-arm64: build ## a Debian package for 64-bit ARM, cross-compiled
 	rustup target add $(ARM)
 	$(CARGO) build --profile $(PROFILE) --locked --target $(ARM) -p newsreel
 	@mkdir -p $(DIST)
-	packaging/deb/build.sh $(ARM_BINARY) $(SHARE) $(DIST)
+	$(DATED) packaging/deb/build.sh $(ARM_BINARY) $(SHARE) $(DIST)
 
 rpm: build ## an RPM, for this machine (rpmbuild)
 	@mkdir -p $(DIST)
-	packaging/rpm/build.sh $(BINARY) $(SHARE) $(abspath $(DIST))
+	$(DATED) packaging/rpm/build.sh $(BINARY) $(SHARE) $(abspath $(DIST))
 
 # Needs rustup and Debian's musl-tools.
 MUSL = x86_64-unknown-linux-musl
@@ -309,13 +310,13 @@ static: ## a binary that needs no library of the system
 
 tarball: build static ## that binary with manuals, completions, units and documents
 	@mkdir -p $(DIST)
-	packaging/tarball.sh $(STATIC) $(SHARE) $(DIST) x86_64
+	$(DATED) packaging/tarball.sh $(STATIC) $(SHARE) $(DIST) x86_64
 
 # Needs python3, Debian's busybox-static and ca-certificates, and no network.
 oci: static ## an image for podman and docker
 	@mkdir -p $(DIST)
 	@strip -o $(STATIC).stripped $(STATIC)
-	packaging/oci/build.py $(STATIC).stripped /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
+	$(DATED) packaging/oci/build.py $(STATIC).stripped /bin/busybox /etc/ssl/certs/ca-certificates.crt $(DIST)/newsreel-oci.tar
 
 sbom: ## what the server and newsreel-cluster are built of, as CycloneDX
 	@mkdir -p $(DIST)

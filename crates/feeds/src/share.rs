@@ -18,7 +18,7 @@ const FULL_SPEED_PER_S: u128 = 50_000;
 const LOOK: Duration = Duration::from_millis(10);
 /// Number of feeds for which a thread rests once as long as it has worked, and the most such rests. Fewer
 /// feeds leave enough for filing without rests.
-const FEEDS_A_REST: usize = 8;
+const FEEDS_PER_PAUSE: usize = 8;
 const REST_TIMES_MAX: usize = 3;
 /// Work after which a rest is worthwhile, and the most of it that counts, as others wait in the meantime.
 const WORK_MIN: Duration = Duration::from_micros(200);
@@ -43,14 +43,14 @@ impl CpuShare {
         self.feeds.store(feeds, Ordering::Relaxed);
     }
 
-    /// Lets this thread, which only feeds, rest if necessary. `sequence` returns the number of the next
-    /// article.
+    /// Pauses the calling thread, which does nothing but feed, if articles arrive too fast for it to have a
+    /// processor. `sequence` returns the number of the next article.
     pub fn rest(&self, sequence: impl FnOnce() -> u64) {
         self.look(Instant::now(), sequence);
         if !self.is_limited.load(Ordering::Relaxed) {
             return;
         }
-        let times = (self.feeds.load(Ordering::Relaxed) / FEEDS_A_REST).min(REST_TIMES_MAX) as u32;
+        let times = (self.feeds.load(Ordering::Relaxed) / FEEDS_PER_PAUSE).min(REST_TIMES_MAX) as u32;
         if times == 0 {
             return;
         }
@@ -117,7 +117,7 @@ mod tests {
             share.rest(|| 0);
         }
         assert!(begun.elapsed() >= Duration::from_millis(70), "{:?}", begun.elapsed());
-        share.among(FEEDS_A_REST - 1);
+        share.among(FEEDS_PER_PAUSE - 1);
         let (begun, before) = (Instant::now(), cpu());
         while cpu() - before < Duration::from_millis(1) {
             share.rest(|| 0);

@@ -297,6 +297,7 @@ fn front_page_shows_names_as_text() {
         about: Some(&view::markdown(attack)),
         server: None,
         hierarchies: Some(&hierarchies),
+        has_upstreams: false,
         has_search: true,
         may_log_in: true,
         operator: Some("/operator"),

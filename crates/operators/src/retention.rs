@@ -13,7 +13,7 @@ use tracing::warn;
 use super::report::{ClassReport, Overhead};
 use site::Site;
 use site_base::clock::unix_now;
-use site_base::units;
+use site_base::units::{self, DAY_SECS};
 use site_config::Config;
 
 /// Interval of checks for rejected articles.
@@ -25,7 +25,6 @@ const OVERHEAD_ARTICLES_MIN: u64 = 10_000;
 /// Shortest period, in seconds, from which a rate is computed.
 const RATE_SECS_MIN: u64 = HOUR_SECS;
 const HOUR_SECS: u64 = 3_600;
-const DAY_SECS: u64 = 86_400;
 
 /// Returns the bytes on disk for each article beyond its own; `None` with too few articles for an estimate.
 pub fn overhead(status: &spool::SpoolMetrics) -> Option<Overhead> {

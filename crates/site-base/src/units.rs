@@ -12,6 +12,9 @@ use spool::Durability;
 
 const HUNDRED_YEARS_SECS: u64 = 100 * 365 * 86_400;
 
+/// Seconds of a day.
+pub const DAY_SECS: u64 = 86_400;
+
 /// Reason why a text is not the size, the time or the durability that was expected; each holds what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {

@@ -71,7 +71,7 @@ impl<S: NewsSource> NewsReader<S> {
 
     /// Continues with another view; a selected group that it does not show, or shows with other numbers, is
     /// deselected.
-    pub async fn look_with(&mut self, view: ReaderView) {
+    pub async fn set_view(&mut self, view: ReaderView) {
         if let Some(selected) = self.selection.take()
             && let Some(window) = self.window_with(&selected, &view).await
         {

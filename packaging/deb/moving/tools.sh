@@ -27,7 +27,10 @@ answers() {
   ask "$@" | grep -xe "$line" > /dev/null
 }
 
-is_up() { within_a_minute newsreel status --dir "$1"; }
+# Whether a server runs there; of a stopped one `status` tells as well.
+runs() { newsreel status --dir "$1" | grep ', process ' > /dev/null; }
+
+is_up() { within_a_minute runs "$1"; }
 
 # An article, with LF.
 article() {

@@ -14,6 +14,7 @@ use site_base::back_off::BackOff;
 use site_base::clock::{unix_ms, unix_secs};
 use site_base::counters::{add, read};
 use site_base::lock::Leaf;
+use site_base::units::DAY_SECS;
 use site_config::{FeedOrder, FeedStart, PeerSend};
 use spool::{Cursor, Deferrals, JournalMark, Spool, TailStart};
 use std::collections::VecDeque;
@@ -27,7 +28,6 @@ use tracing::warn;
 
 /// Prefix of the cursor names of peers, before the peer's name.
 pub(crate) const CURSOR_PREFIX: &str = "feed.";
-const DAY_SECS: u64 = 86_400;
 /// Most Message-IDs of missed articles remembered.
 const MISSED_MAX: usize = 1_000;
 /// Value before any article was decided with the peer.

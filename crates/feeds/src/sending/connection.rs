@@ -47,7 +47,7 @@ const TURN_BYTES: usize = 48 << 10;
 pub(crate) struct ConnectionEnd {
     /// Reason, unless all was well.
     pub error: Option<String>,
-    /// Whether the peer answered any command.
+    /// Whether the peer gave a proper answer to any command.
     pub progressed: bool,
 }
 

@@ -16,6 +16,8 @@ pub struct FrontPage<'a> {
     pub server: Option<&'a NewsServer>,
     /// Groups by hierarchy; `None` if the visitor may not read here.
     pub hierarchies: Option<&'a [Hierarchy]>,
+    /// Whether other servers have groups that are shown here.
+    pub has_upstreams: bool,
     /// True if articles can be searched for.
     pub has_search: bool,
     /// True if the visitor can log in.
@@ -78,7 +80,7 @@ pub fn front(page: &FrontPage<'_>) -> Markup {
                 @if let Some(place) = page.operator { a href=(place) { "How the server is" } }
             }
         }
-        @if let Some(hierarchies) = page.hierarchies { (groups(hierarchies)) }
+        @if let Some(hierarchies) = page.hierarchies { (groups(hierarchies, page.has_upstreams)) }
         @if let Some(server) = page.server { (connecting(server)) }
     }
 }
@@ -93,11 +95,15 @@ fn search() -> Markup {
     }
 }
 
-fn groups(hierarchies: &[Hierarchy]) -> Markup {
+fn groups(hierarchies: &[Hierarchy], has_upstreams: bool) -> Markup {
+    let none = match has_upstreams {
+        true => "There is no group here that you may read, or the servers that have them do not answer now.",
+        false => "There is no group here that you may read.",
+    };
     html! {
         section aria-labelledby="groups" {
             h2 id="groups" { "Groups" }
-            @if hierarchies.is_empty() { p { "There is no group here that you may read." } }
+            @if hierarchies.is_empty() { p { (none) } }
             @for hierarchy in hierarchies { (self::hierarchy(hierarchy)) }
             @if !hierarchies.is_empty() { p { a href=(urls::GROUPS) { "All groups" } } }
         }

@@ -111,7 +111,7 @@ fn change(config: &Config, request: impl Into<Request>, done: &str, each: bool) 
         _ => {}
     })?;
     said?;
-    // Of a group that was not made or changed there is nothing else to say.
+    // No advice about groups that failed.
     let is_done = |name: &&str| !failed.contains(*name);
     advise_on_names(added.iter().map(String::as_str).filter(is_done));
     if let Some(advice) = moderation::advice(config, moderated.iter().map(String::as_str).filter(is_done)) {

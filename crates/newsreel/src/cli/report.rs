@@ -11,15 +11,13 @@ use disk::RealDisk;
 use netnews::printable::stripped;
 use operators::days::{ClassDay, DayRecord, PeerDay, date_of, days, read};
 use site_base::clock::unix_secs;
-use site_base::units::{about_size, about_span, grouped};
+use site_base::units::{DAY_SECS, about_size, about_span, grouped};
 use site_config::FeedStart;
 use std::collections::BTreeMap;
 use std::io;
 
 /// Rows of a table that is sorted by count.
 const ROWS_MAX: usize = 40;
-/// Seconds of a day.
-const DAY_SECS: u64 = 86_400;
 
 /// Options of `report`.
 #[derive(Debug, Args)]

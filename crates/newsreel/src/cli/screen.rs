@@ -47,6 +47,9 @@ impl CliError {
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Config(error) if matches!(**error, ConfigError::Unreadable { .. }) => {
+                write!(f, "newsreel: {error}")
+            }
             Self::Config(error) => f.write_str(error.report(std::io::stderr().is_terminal()).trim_end()),
             Self::Usage(text) | Self::Problem(text) => write!(f, "newsreel: {text}"),
             Self::Told => Ok(()),

@@ -4,8 +4,9 @@
 //! rate of the last day, and the records of the days before, follows the day on which overwritten articles
 //! will first be younger than they should be.
 
-use super::{DAY_SECS, History, date_of};
+use super::{History, date_of};
 use crate::report::ClassReport;
+use site_base::units::DAY_SECS;
 
 /// Number of past days among which the worst one is sought.
 const WORST_DAYS: u64 = 365;

@@ -5,12 +5,13 @@
 //! the record, a minute apart, is lost with the process. The thread has the lowest priority.
 
 use super::record::{self, ClassDay, DayRecord, PeerDay, count};
-use super::{DAY_SECS, DayTotals, history};
+use super::{DayTotals, history};
 use crate::report::{LoginStatus, PeerStatus, Report, ServerStatus};
 use crate::trouble;
 use netnews::path;
 use site::Site;
 use site_base::clock::unix_secs;
+use site_base::units::DAY_SECS;
 use site_config::Config;
 use spool::{ArticleRow, Cursor, GroupId, GroupTable, JournalBatch, JournalEvent, TailStart};
 use std::io;

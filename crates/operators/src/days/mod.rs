@@ -22,8 +22,6 @@ use std::sync::Arc;
 
 /// Number of days whose records are kept.
 pub(crate) const DAYS_KEPT: u64 = 400;
-/// Seconds of a day.
-const DAY_SECS: u64 = 86_400;
 
 /// Bytes stored on past days: by day since 1970, and by class.
 pub(crate) type History = BTreeMap<u64, BTreeMap<String, u64>>;

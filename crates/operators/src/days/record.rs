@@ -1,11 +1,11 @@
 //! The record of a day: a small JSON file that is replaced as a whole.
 
-use super::{DAY_SECS, DAYS_KEPT};
+use super::DAYS_KEPT;
 use crate::report::LoginStatus;
 use disk::{Disk, FileAccess, durable_replace, read_or_set_aside};
 use serde::{Deserialize, Serialize};
 use site_base::summed::{text_without_sum, with_sum};
-use site_base::units;
+use site_base::units::{self, DAY_SECS};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use super::super::reply::{ExpirePreview, Reply};
 use super::super::sink::{ProgressRelay, Sink};
+use site_base::units::DAY_SECS;
 use site_config as config;
 use site_config::Config;
-
-const DAY_SECS: u64 = 86_400;
 
 /// Counts what the rules of a file would remove, now and in `days` days; returns true on success.
 pub(super) fn what_if(

@@ -407,7 +407,7 @@ figures! {
         counter mended_pages: u64 => some("unreadable pages rebuilt", Line("repaired")),
         /// File names of articles that were skipped, because files unknown to the indexes have them.
         counter passed_over: u64 =>
-            some("names passed over: files that no index knows have them", Line("file names")),
+            some("names skipped: files that no index knows have them", Line("file names")),
         /// Articles filed without numbers since the start (site.numbers), and the savings.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         part unnumbered: Option<UnnumberedSavings> =>

@@ -81,7 +81,7 @@ impl<S: NewsSource> ServedClient<S> {
     /// Continues as the client that has logged in as `user`.
     pub async fn log_in(&mut self, user: Arc<User>, out: &mut ServerOutput) -> Result<(), AdmissionLimit> {
         self.switch_to(self.client().logged_in(user), out)?;
-        self.reader.look_with(self.admitted.client().view()).await;
+        self.reader.set_view(self.admitted.client().view()).await;
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl<S: NewsSource> ServedClient<S> {
         self.admitted.keep(client, &self.site);
         self.limit_bandwidth(out);
         out.set_write_timeout(config.limits.write_timeout);
-        self.reader.look_with(self.admitted.client().view()).await;
+        self.reader.set_view(self.admitted.client().view()).await;
         Ok(())
     }
 }

@@ -40,6 +40,7 @@ pub(super) async fn front(
         about: about.as_ref(),
         server: server.as_ref(),
         hierarchies: hierarchies.as_deref(),
+        has_upstreams: !config.upstreams.is_empty(),
         has_search: has_search(&shared, &visitor),
         may_log_in: visitor.may_log_in(),
         operator: (config.web.operator && visitor.may_operate()).then_some(operator::paths::OVERVIEW),
