@@ -12,6 +12,7 @@ root=$work/root
 server=
 finish() {
   [ -z "$server" ] || kill "$server" 2> /dev/null || true
+  umount "$root/var/lib/newsreel" 2> /dev/null || true
   rm -rf "$work"
 }
 trap finish EXIT
@@ -95,6 +96,39 @@ grep -q "stays, with its articles" "$work/log"
 in_root getent passwd newsreel > /dev/null
 packages --install /newsreel.deb
 as_newsreel newsreel explain '<hello@example.org>' --dir /var/lib/newsreel > /dev/null
+
+say "installing again, on file systems of its own"
+again() {
+  rm -rf "${root:?}/var/lib/newsreel"
+  mkdir "$root/var/lib/newsreel"
+  "$@"
+  packages --install /newsreel.deb
+}
+# It is removed, not purged: dpkg names the version that was there. Both look like a new file system.
+packages --remove newsreel
+again mkdir "$root/var/lib/newsreel/lost+found"
+as_newsreel test -w /var/lib/newsreel/newsreel.toml
+[ "$(in_root stat -c %U:%a /var/lib/newsreel)" = newsreel:750 ]
+packages --remove newsreel
+again mount -t tmpfs -o size=64m none "$root/var/lib/newsreel"
+grep -q 'no site is made' "$work/log"
+[ "$(in_root dpkg-query -W -f '${db:Status-Status}' newsreel)" = installed ]
+umount "$root/var/lib/newsreel"
+# What a link leads to is not given away.
+packages --remove newsreel
+rmdir "$root/var/lib/newsreel"
+mkdir "$root/elsewhere"
+ln -s /elsewhere "$root/var/lib/newsreel"
+packages --install /newsreel.deb
+[ "$(in_root stat -c %U /elsewhere)" = root ]
+rm "$root/var/lib/newsreel"
+packages --remove newsreel
+packages --install /newsreel.deb
+as_newsreel test -w /var/lib/newsreel/newsreel.toml
+serve
+printf 'From: Me <me@example.org>\nMessage-ID: <hello@example.org>\n\nHello, world.\n' |
+  as_newsreel newsreel post --newsgroups local.test --subject Hello --dir /var/lib/newsreel
+stop
 
 say "moving to newsreel-cluster"
 enabled=$root/etc/systemd/system/multi-user.target.wants/newsreel.service

@@ -27,8 +27,8 @@ const FOLLOW_SILENT_MAX: Duration = Duration::from_secs(16);
 const APPLY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Interval at which the engine is asked for the reach of the log, while no reader asks.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Time for which the log may end before what was applied, or may not be there. A node that has just begun to
-/// lead says so, and a busy one that applies later than the others; nothing is appended meanwhile.
+/// Time for which a node may report a log that ends before what was applied, or no log at all: one that has
+/// just begun to lead does, and a busy one that applies later than the others. Nothing is appended meanwhile.
 const LOST_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the engine is asked again while it does not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);

@@ -182,7 +182,7 @@ impl Disk for RealDisk {
         };
         let own = fs::metadata(new)?;
         if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
-            // Never the target of a link that was put in its place.
+            // A link in its place is not followed.
             match lchown(new, Some(model.uid()), Some(model.gid())) {
                 // Only root may do this; a process that may write to the directory can at least replace the
                 // file.

@@ -615,6 +615,17 @@ mod tests {
     }
 
     #[test]
+    fn of_too_many_references_the_first_is_kept_with_the_last() {
+        let value: String = (0..150).map(|n| format!("<{n}@x> ")).collect();
+        let ids = references(value.as_bytes());
+        assert_eq!(ids.len(), NAMES_MAX);
+        assert_eq!(
+            (ids[0].as_str(), ids[1].as_str(), ids[NAMES_MAX - 1].as_str()),
+            ("<0@x>", "<51@x>", "<149@x>")
+        );
+    }
+
+    #[test]
     fn references_are_told_apart_whatever_is_in_them() {
         for (value, expected) in [
             ("<1@x> <2@x>", &["<1@x>", "<2@x>"][..]),

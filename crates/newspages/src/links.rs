@@ -129,7 +129,7 @@ fn url(line: &str, colon: usize, start: usize) -> FoundLink<'_> {
         })?;
         let host = text.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
         // `http://user@host` shows one host and leads to another.
-        // Nor is one of other letters what it looks like.
+        // A host with other letters may look like another one.
         let is_plain = !host.is_empty() && host.is_ascii() && !host.contains('@');
         is_plain.then_some((range, LinkSpan::Outside(text)))
     };

@@ -3,8 +3,7 @@
 //! A word is a run of letters and digits of any script, in lower case, with the marks on them. Letters and
 //! their marks are composed where there is one character for them (NFC), as some systems write them apart. In
 //! scripts without spaces between words each character is a word, so that a query for several of them is one
-//! for a phrase. Called by `query`
-//! and `index`.
+//! for a phrase. Called by `query` and `index`.
 
 use std::ops::Range;
 use unicode_normalization::UnicodeNormalization as _;

@@ -47,7 +47,7 @@ pub(super) async fn deliver(
     mut request: Request,
     next: Next,
 ) -> Response {
-    // What HEAD is answered costs as much as the page; the connection leaves the body out.
+    // HEAD costs as much as GET, and has the same headers; the connection leaves the body out.
     if request.method() == Method::HEAD {
         *request.method_mut() = Method::GET;
     }

@@ -27,7 +27,7 @@ answers() {
   ask "$@" | grep -xe "$line" > /dev/null
 }
 
-# Whether a server runs there; of a stopped one `status` tells as well.
+# Whether a server runs there: `status` answers for a stopped one, too.
 runs() { newsreel status --dir "$1" | grep ', process ' > /dev/null; }
 
 is_up() { within_a_minute runs "$1"; }

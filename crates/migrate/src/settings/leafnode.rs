@@ -469,6 +469,25 @@ newsadmin = postmaster@another.example.org
     }
 
     #[test]
+    fn servers_of_one_host_have_names_and_passwords_of_their_own() {
+        let (mut sheet, mut secrets) = (ConfigDraft::default(), PasswordFiles::default());
+        let text = "server = localhost\nport = 11191\nusername = a\npassword = first\nnopost = 1\n\
+                    server = localhost\nport = 11192\nusername = b\npassword = second\n";
+        convert(text, "", &mut secrets, &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
+        let pulls: Vec<_> =
+            config.pulls.iter().map(|pull| (pull.name.as_str(), pull.from.as_str())).collect();
+        assert_eq!(pulls, [("localhost", "localhost:11191"), ("localhost-11192", "localhost:11192")]);
+        assert_eq!(secrets.files["passwords/localhost.password"], "first\n");
+        assert_eq!(secrets.files["passwords/localhost-11192.password"], "second\n");
+        let [upstream] = config.upstreams.as_slice() else { panic!("{text}") };
+        assert_eq!(upstream.host, "localhost:11192");
+        assert!(text.contains("password_file = \"passwords/localhost-11192.password\""), "{text}");
+    }
+
+    #[test]
     fn servers_become_pulls() {
         let mut sheet = ConfigDraft::default();
         let mut secrets = PasswordFiles::default();

@@ -60,10 +60,9 @@ pub(super) fn bind(
     let mut listeners = Vec::new();
     for name in listen {
         let bound = listening::bind(name, passed).map_err(|error| {
-            let port = name.rsplit(':').next();
-            let of_port = |local: &std::net::SocketAddr| Some(&*local.port().to_string()) == port;
-            let locals = passed.iter().filter_map(|socket| socket.local_addr().ok());
-            if let Some(local) = locals.into_iter().find(of_port) {
+            // A socket of that port keeps others from it, as one for all addresses does.
+            let mut locals = passed.iter().filter_map(|socket| socket.local_addr().ok());
+            if let Some(local) = locals.find(|local| name.ends_with(&format!(":{}", local.port()))) {
                 return CliError::Problem(format!(
                     "cannot listen on {name}: {error}; systemd listens on {local}: name the same address with {key} and \
                      in newsreel.socket"
@@ -112,5 +111,14 @@ mod tests {
         assert_eq!(bound[0].socket.local_addr().unwrap().to_string(), name);
         assert_eq!(bound.iter().map(|bound| bound.is_passed).collect::<Vec<_>>(), [true, false]);
         assert_eq!(passed.len(), 1);
+    }
+
+    #[test]
+    fn a_socket_of_another_address_and_the_same_port_is_named() {
+        let socket = TcpListener::bind("0.0.0.0:0").unwrap();
+        let all = socket.local_addr().unwrap();
+        let name = format!("127.0.0.1:{}", all.port());
+        let refused = bind(&[name], "listen in [site]", &mut vec![socket]).unwrap_err().to_string();
+        assert!(refused.contains(&format!("systemd listens on {all}: name the same address")), "{refused}");
     }
 }

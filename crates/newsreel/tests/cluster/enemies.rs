@@ -389,6 +389,14 @@ fn an_invalid_message_in_the_log_stops_all_members_alike_and_readers_are_served(
     assert_eq!(told.matches("acknowledges before it syncs").count(), 3, "{told}");
 }
 
+/// Checks that a member takes no posts, and that readers get an article that it has.
+fn accepts_nothing_and_serves(member: &Member, id: &str) {
+    assert_eq!(member.page("/ready"), 503);
+    let answer = member.client().post("<refused@three.example>", "test.a").unwrap();
+    assert!(answer.starts_with("44"), "{answer}");
+    assert!(member.client().ask(&format!("STAT {id}")).unwrap().starts_with("223"));
+}
+
 #[test]
 fn an_older_copy_of_the_log_is_noticed_and_not_applied() {
     let Some(program) = program() else { return };
@@ -419,10 +427,7 @@ fn an_older_copy_of_the_log_is_noticed_and_not_applied() {
     (0..3).for_each(|node| nodes.run(node));
     for member in &members {
         wait_until("it is noticed", || member.state().contains("it is an older copy"));
-        assert_eq!(member.page("/ready"), 503);
-        let answer = member.client().post("<refused@older.example>", "test.a").unwrap();
-        assert!(answer.starts_with("44"), "{answer}");
-        assert!(member.client().ask("STAT <29@older.example>").unwrap().starts_with("223"));
+        accepts_nothing_and_serves(member, "<29@older.example>");
         assert_eq!(member.digest(), before);
     }
     members.iter_mut().for_each(Member::stop);
@@ -473,9 +478,6 @@ fn a_deleted_log_is_named_and_readers_are_served() {
     assert!(answer.contains("\"success\":true"), "{answer}");
     for member in &members {
         wait_until("it is noticed", || member.state().contains("the engine no longer has the log"));
-        assert_eq!(member.page("/ready"), 503);
-        let answer = member.client().post("<refused@deleted.example>", "test.a").unwrap();
-        assert!(answer.starts_with("44"), "{answer}");
-        assert!(member.client().ask("STAT <1@deleted.example>").unwrap().starts_with("223"));
+        accepts_nothing_and_serves(member, "<1@deleted.example>");
     }
 }

@@ -375,11 +375,14 @@ fn summary_names_upstreams_and_what_they_are_asked_for() {
     site.text.push_str(
         "\n[[upstream]]\nname = \"isp\"\nhost = \"news.isp.example:119\"\ngroups = \"*,!alt.*\"\n\
          [[upstream]]\nname = \"blocks\"\nhost = \"news.blocks.example:119\"\nfill = true\noffline = true\n\
-         [[upstream]]\nname = \"poster\"\nhost = \"news.poster.example:119\"\ngroups = \"\"\npost = \"*\"\n",
+         [[upstream]]\nname = \"poster\"\nhost = \"news.poster.example:119\"\ngroups = \"\"\npost = \"*\"\n\
+         [[upstream]]\nname = \"second\"\nhost = \"news.second.example:119\"\ngroups = \"*,!alt.*\"\n",
     );
     let told = site.passes();
     for line in [
-        "  upstreams  3; 1 numbers groups, 1 fills in, 1 only takes posts",
+        "  upstreams  4; 2 number groups, 1 fills in, 1 only takes posts",
+        "  upstream   second: numbers no group, as isp has the same groups; name its own with groups, or set fill = \
+         true, at news.second.example:119",
         "  upstream   isp: numbers *,!alt.*, at news.isp.example:119",
         "  upstream   blocks: fills in by Message-ID, at news.blocks.example:119, offline",
         "  upstream   poster: only takes posts, at news.poster.example:119",

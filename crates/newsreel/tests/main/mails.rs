@@ -196,6 +196,24 @@ fn groups_come_from_rules_headers_and_folders() {
 }
 
 #[test]
+fn mails_that_no_article_can_hold_are_skipped_unread() {
+    let site = Operated::new();
+    site.edit(|text| text.replacen("[site]\n", "[site]\narticle_bytes_max = \"64 KiB\"\n", 1));
+    let file = site.home().join("in.mbox");
+    let mail =
+        |n: u32, body: &str| format!("From: a@b.example\nSubject: {n}\nMessage-ID: <{n}@x>\n\n{body}\n");
+    let large = "a line of a long mail\n".repeat(10_000);
+    fs::write(&file, mbox(&[mail(1, "first"), mail(2, &large), mail(3, "third")])).unwrap();
+    let done =
+        site.run(&["import", "mbox", "--group", "lists.dev", "--create-groups", file.to_str().unwrap()]);
+    let (said, why) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(why.contains("the mail is too large") && said.contains("imported"), "{said}{why}");
+    let status: Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
+    assert_eq!(status["spool"]["articles"].as_u64(), Some(2), "{status}");
+    assert!(!site.dir().join("quarantine").exists(), "it is still in its file");
+}
+
+#[test]
 fn mboxes_in_zip_files_are_imported() {
     let site = Operated::new();
     let texts = articles();

@@ -149,3 +149,16 @@ fn counted(of: &str, counts: &[newscache::RequestCounts]) -> CacheCounts {
         upstream_bytes: sum(|counts| counts.upstream_bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_that_was_not_asked_does_not_answer() {
+        let state = |questions, problem: &str| {
+            UpstreamStatus { questions, problem: problem.into(), ..UpstreamStatus::default() }.state()
+        };
+        assert_eq!([state(0, ""), state(1, ""), state(1, "refused")], ["not asked yet", "answers", "away"]);
+    }
+}

@@ -6,7 +6,7 @@
 //! 3.1; the Fetch standard for CORS.
 
 use super::dates::{self, CalendarSpan, NoDate};
-use super::threads::{ARTICLES_PER_PAGE, CONTEXT_ARTICLES, ThreadPart};
+use super::threads::{ARTICLES_PER_PAGE, CONTEXT_ARTICLES, ThreadPart, lowest_of_page};
 use super::traffic::MonthlyTraffic;
 use super::{NewsPages, NotANumber, asked, asked_number, failed};
 use crate::visitor::Visitor;
@@ -168,7 +168,7 @@ async fn group_threads(
     let bytes = text.bytes();
     let work = move || {
         let rows = text.last(ARTICLES_PER_PAGE + CONTEXT_ARTICLES);
-        let lowest = rows.get(rows.len().saturating_sub(ARTICLES_PER_PAGE)).map_or(0, |row| row.number);
+        let lowest = lowest_of_page(&rows);
         let thread = |thread: &newspages::threads::Thread| {
             let of_thread: Vec<&ThreadRow> = thread.rows().filter_map(|at| rows.get(at)).collect();
             if of_thread.iter().all(|row| row.number < lowest) {

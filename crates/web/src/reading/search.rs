@@ -139,7 +139,7 @@ impl NewsPages<'_> {
         let Ok(_turn) = turns.take(1).await else { return Err(self.not_answered(&SearchError::Busy)) };
         let spool = &server.site.spool;
         let groups = self.groups_of(query, &spool.groups());
-        // The References of an article that the visitor may not read tell nothing.
+        // An article that the visitor may not read must not reveal its thread.
         let is_shown = match &query.thread {
             Some(id) => self.news.find(id, ArticlePart::Head).await.map_err(failed)?.is_some(),
             None => false,

@@ -44,6 +44,11 @@ const ARTICLE_BYTES_BASE: usize = 16 << 10;
 /// Bytes of markup for an article in addition to that of its text.
 const ARTICLE_MARKUP_BYTES: usize = 4 << 10;
 
+/// Returns the lowest number on a page whose rows these are, after those that came before of their threads.
+pub(super) fn lowest_of_page(rows: &[ThreadRow]) -> u64 {
+    rows.get(rows.len().saturating_sub(ARTICLES_PER_PAGE)).map_or(0, |row| row.number)
+}
+
 pub(super) async fn group(
     State(shared): State<Arc<WebState>>,
     Path(name): Path<String>,
@@ -64,7 +69,7 @@ pub(super) async fn group(
     let seen = visitor.user().and_then(|user| shared.visits.seen(user, &name, high, unix_secs()));
     let work = move || {
         let rows = text.last(ARTICLES_PER_PAGE + CONTEXT_ARTICLES);
-        let lowest = rows.get(rows.len().saturating_sub(ARTICLES_PER_PAGE)).map_or(0, |row| row.number);
+        let lowest = lowest_of_page(&rows);
         let to = |before: u64| format!("{place}?before={before}");
         let turning = PageLinks {
             newer: (before <= high).then(|| {
