@@ -30,6 +30,8 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Time for which a node may report a log that ends before what was applied, or no log at all: one that has
 /// just begun to lead does, and a busy one that applies later than the others. Nothing is appended meanwhile.
 const LOST_MAX: Duration = Duration::from_secs(10);
+/// Interval at which the engine is asked while what it says is in doubt.
+const ASK_IN_DOUBT_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which the engine is asked again while it does not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
@@ -287,6 +289,9 @@ impl Member {
                     Err(NoReach::NoLog) => self.note_lost(MemberState::NoLog, now),
                     Err(NoReach::NoQuorum) => {}
                 }
+                if asked.is_some() && self.lost_since.is_some() && !self.has_stopped() {
+                    self.ask_at = now + ASK_IN_DOUBT_EVERY;
+                }
             }
         }
         self.settle_fresh();
@@ -299,6 +304,9 @@ impl Member {
             self.proposer.stop();
             return;
         }
+        // Whatever was acknowledged is in what the leader has.
+        let known = self.fresh.iter_mut().filter(|fresh| fresh.asked.is_some_and(|asked| asked <= question));
+        known.for_each(|fresh| fresh.upto = fresh.upto.or(Some(reach.last)));
         if ends_early {
             self.note_lost(MemberState::Rewound(reach.last), now);
             return;
@@ -309,8 +317,6 @@ impl Member {
         }
         (self.reach, self.reached_at) = (Some(reach), Some(now));
         self.begun_at.get_or_insert(reach.last);
-        let known = self.fresh.iter_mut().filter(|fresh| fresh.asked.is_some_and(|asked| asked <= question));
-        known.for_each(|fresh| fresh.upto = fresh.upto.or(Some(reach.last)));
         if reach.first > self.fold.reached() + 1 {
             self.state = MemberState::Behind;
             self.proposer.stop();
@@ -574,8 +580,10 @@ mod tests {
         let mut mark = SectionWriter::default();
         mark.push_mark().unwrap();
         let id = member.propose(mark.finish(), Duration::from_secs(5)).expect("it is held");
+        let fresh = member.ask_fresh();
         settle(&mut member, &client, &engine, Duration::from_secs(6), early);
         assert!(member.take_done().is_empty());
+        assert_eq!(member.take_fresh(), [fresh]);
         settle(&mut member, &client, &engine, Duration::from_secs(8), |event| event);
         let done = member.take_done();
         assert!(done.iter().any(|result| result.id == id && result.outcome.is_ok()), "{done:?}");
