@@ -567,7 +567,7 @@ async fn follow_by_consumer(
         let (sequence, time) = (info.stream_sequence, info.published.unix_timestamp());
         let time = u32::try_from(time).unwrap_or_default();
         *next = sequence + 1;
-        let bytes: Arc<[u8]> = message.payload.to_vec().into();
+        let bytes: Arc<[u8]> = Arc::from(&*message.payload);
         tell(sink, EngineEvent::Message(EngineMessage { sequence, time, bytes }));
     }
     Some(())
@@ -583,7 +583,7 @@ async fn follow_by_reading(
     let Ok(stream) = jetstream.get_stream_no_info(name).await else { return };
     while let Ok(message) = stream.direct_get(*next).await {
         let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
-        let bytes: Arc<[u8]> = message.payload.to_vec().into();
+        let bytes: Arc<[u8]> = Arc::from(&*message.payload);
         tell(sink, EngineEvent::Message(EngineMessage { sequence: message.sequence, time, bytes }));
         *next = message.sequence + 1;
     }

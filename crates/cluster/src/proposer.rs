@@ -22,6 +22,9 @@ const IN_FLIGHT_MAX: usize = 4;
 const OPEN_MAX: u64 = COUNTERS_MAX / 2;
 /// Length at which a message is full while others are on their way.
 const BODY_BYTES_USUAL: usize = 256 << 10;
+/// Length of what waits from which on it is sent although another message is on its way. Less waits for the
+/// answer, as every message costs the nodes a sync, however short it is.
+const BODY_BYTES_MIN: usize = 64 << 10;
 /// Pause before a message is appended again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Time for which a proposal is held that is not on its way yet: an election of the engine takes 4 to 9 s.
@@ -210,7 +213,8 @@ impl Proposer {
         }
         let waits =
             self.open.first_key_value().is_some_and(|(first, _)| self.next_counter - first >= OPEN_MAX);
-        if sent >= IN_FLIGHT_MAX || waits {
+        let is_little = sent > 0 && self.queued_bytes < BODY_BYTES_MIN;
+        if sent >= IN_FLIGHT_MAX || waits || is_little {
             return None;
         }
         self.begin_message(now, time)
@@ -435,26 +439,28 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_joined_while_four_messages_are_on_their_way() {
-        let mut proposer = proposer();
-        let mut sent = Vec::new();
-        for _ in 0..10 {
-            proposer.propose(vec![section(10, false)], secs(1));
-            sent.extend(proposer.next_message(secs(1), 5));
+    fn what_waits_is_joined_while_a_message_or_four_long_ones_are_on_their_way() {
+        for (bytes, at_once) in [(10, 1), (BODY_BYTES_MIN, IN_FLIGHT_MAX)] {
+            let mut proposer = proposer();
+            let mut sent = Vec::new();
+            for _ in 0..at_once + 3 {
+                proposer.propose(vec![section(bytes, false)], secs(1));
+                sent.extend(proposer.next_message(secs(1), 5));
+            }
+            assert_eq!(sent.len(), at_once);
+            proposer.appended(sent[0].0);
+            let joined = proposer.next_message(secs(1), 5).unwrap();
+            assert_eq!(joined.1.len(), FRAME_BYTES + 3 * bytes);
+            proposer.folded(joined.0, &[DONE; 3], CommitTicket::default());
+            assert_eq!(results(&mut proposer), vec![Ok(1); 3]);
         }
-        assert_eq!(sent.len(), IN_FLIGHT_MAX);
-        proposer.appended(sent[0].0);
-        let joined = proposer.next_message(secs(1), 5).unwrap();
-        assert_eq!(joined.1.len(), FRAME_BYTES + 6 * 10);
-        proposer.folded(joined.0, &[DONE; 6], CommitTicket::default());
-        assert_eq!(results(&mut proposer), vec![Ok(1); 6]);
     }
 
     #[test]
     fn what_was_never_sent_is_refused_and_what_was_is_in_doubt() {
         let mut proposer = proposer();
         for _ in 0..IN_FLIGHT_MAX {
-            proposer.propose(vec![section(10, false)], secs(1));
+            proposer.propose(vec![section(BODY_BYTES_MIN, false)], secs(1));
             assert!(proposer.next_message(secs(1), 5).is_some());
         }
         proposer.propose(vec![section(10, false)], secs(1));
