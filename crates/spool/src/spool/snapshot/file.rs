@@ -9,6 +9,8 @@ use disk::{Disk, DiskFile, OpenMode, read_around};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 const MAGIC: &[u8; 8] = b"NSnapsh1";
 /// Length of the fields before a frame: its length, that of its content, its checksum.
@@ -19,7 +21,10 @@ const PLACE_BYTES: usize = 8;
 pub(crate) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// Largest content of a frame: a frame of usual size and the longest article.
 const CONTENT_BYTES_MAX: usize = (1 << 30) + (64 << 20);
-const LEVEL: i32 = 3;
+/// Level of compression: the fastest, since a member that joins waits for it.
+const LEVEL: i32 = 1;
+/// Frames that wait to be compressed, or to be applied.
+const FRAMES_AHEAD: usize = 2;
 
 /// A snapshot that is being written.
 pub(crate) struct SnapshotWriter {
@@ -27,6 +32,56 @@ pub(crate) struct SnapshotWriter {
     end: u64,
     /// Entries of the frame that is not written yet.
     pub content: Vec<u8>,
+    compressor: Option<FrameCompressor>,
+}
+
+/// The thread that compresses frames and writes them to the file.
+struct FrameCompressor {
+    frames: SyncSender<Vec<u8>>,
+    /// Returns the end of the file.
+    thread: JoinHandle<io::Result<u64>>,
+}
+
+impl FrameCompressor {
+    /// Starts the thread; the first frame begins at `end`.
+    fn start(file: Arc<dyn DiskFile>, end: u64) -> io::Result<Self> {
+        let (frames, waiting) = sync_channel(FRAMES_AHEAD);
+        let thread = std::thread::Builder::new()
+            .name("snapshot".into())
+            .spawn(move || write_frames(&*file, end, &waiting))?;
+        Ok(Self { frames, thread })
+    }
+
+    /// Waits until all frames are written; returns the end of the file.
+    fn end(self) -> io::Result<u64> {
+        drop(self.frames);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
+    }
+}
+
+/// Writes frames of these contents, one after the other.
+fn write_frames(file: &dyn DiskFile, mut end: u64, contents: &Receiver<Vec<u8>>) -> io::Result<u64> {
+    for content in contents {
+        // The checksum counts at the frame's own place only.
+        let mut placed = end.to_le_bytes().to_vec();
+        if !put_frame(&content, LEVEL, &mut placed) {
+            return Err(io::Error::other("a part of the snapshot cannot be compressed"));
+        }
+        let (_, frame) = placed.split_at(PLACE_BYTES);
+        let lengths = [frame.len() as u32, content.len() as u32];
+        let mut head: Vec<u8> = lengths.iter().flat_map(|len| len.to_le_bytes()).collect();
+        head.extend_from_slice(&crc32c(&placed).to_le_bytes());
+        file.write_all_at(&[IoSlice::new(&head), IoSlice::new(frame)], end)?;
+        end += (head.len() + frame.len()) as u64;
+    }
+    Ok(end)
+}
+
+impl Drop for SnapshotWriter {
+    fn drop(&mut self) {
+        // What is not written yet follows when the snapshot is continued.
+        let _ = self.compressor.take().map(FrameCompressor::end);
+    }
 }
 
 impl SnapshotWriter {
@@ -39,7 +94,7 @@ impl SnapshotWriter {
         if disk.identity(path)? != Some(file.identity()?) {
             return Err(busy());
         }
-        Ok(Self { file, end: 0, content: Vec::new() })
+        Ok(Self { file, end: 0, content: Vec::new(), compressor: None })
     }
 
     /// Begins the file.
@@ -62,31 +117,30 @@ impl SnapshotWriter {
         if self.content.len() >= FRAME_BYTES_USUAL { self.write() } else { Ok(()) }
     }
 
-    /// Writes the frame.
+    /// Hands over the frame to be written.
     pub fn write(&mut self) -> io::Result<()> {
         if self.content.is_empty() {
             return Ok(());
         }
-        // The checksum counts at the frame's own place only.
-        let mut placed = self.end.to_le_bytes().to_vec();
-        if !put_frame(&self.content, LEVEL, &mut placed) {
-            return Err(io::Error::other("a part of the snapshot cannot be compressed"));
+        let compressor = match self.compressor.take() {
+            Some(compressor) => compressor,
+            None => FrameCompressor::start(self.file.clone(), self.end)?,
+        };
+        let content = std::mem::replace(&mut self.content, Vec::with_capacity(FRAME_BYTES_USUAL));
+        if compressor.frames.send(content).is_err() {
+            // It ends early only with an error.
+            return compressor.end().map(drop);
         }
-        let (_, frame) = placed.split_at(PLACE_BYTES);
-        let lengths = [frame.len() as u32, self.content.len() as u32];
-        let mut head: Vec<u8> = lengths.iter().flat_map(|len| len.to_le_bytes()).collect();
-        head.extend_from_slice(&crc32c(&placed).to_le_bytes());
-        self.file.write_all_at(&[IoSlice::new(&head), IoSlice::new(frame)], self.end)?;
-        self.end += (head.len() + frame.len()) as u64;
-        self.content.clear();
+        self.compressor = Some(compressor);
         Ok(())
     }
 
     /// Writes the rest and makes the file durable; returns its length.
     pub fn finish(mut self) -> io::Result<u64> {
         self.write()?;
+        let end = self.compressor.take().map_or(Ok(self.end), FrameCompressor::end)?;
         self.file.sync()?;
-        Ok(self.end)
+        Ok(end)
     }
 }
 
@@ -99,7 +153,13 @@ pub(crate) struct SnapshotReader {
     pub at: u64,
     /// Place of the frame, and the frame.
     placed: Vec<u8>,
-    content: Vec<u8>,
+}
+
+/// The content of a frame.
+pub(crate) struct FrameContent {
+    pub entries: Vec<u8>,
+    /// Place of the next frame.
+    pub end: u64,
 }
 
 impl SnapshotReader {
@@ -111,8 +171,7 @@ impl SnapshotReader {
         if read < MAGIC.len() || magic != *MAGIC {
             return Err(damaged(path, "it does not begin like one"));
         }
-        let (placed, content) = Default::default();
-        Ok(Self { file, path: path.into(), len, at: MAGIC.len() as u64, placed, content })
+        Ok(Self { file, path: path.into(), len, at: MAGIC.len() as u64, placed: Vec::new() })
     }
 
     /// Returns the length of the file in bytes.
@@ -120,9 +179,29 @@ impl SnapshotReader {
         self.len
     }
 
-    /// Reads the next frame and returns its entries; `None` at the end of the file. A frame that is not whole
-    /// is an error of kind `InvalidData`.
-    pub fn next(&mut self) -> io::Result<Option<ByteReader<'_>>> {
+    /// Reads the frames that are left on a thread of its own, ahead of `act`, which takes them; nothing follows
+    /// an error.
+    pub fn read_ahead<T>(
+        mut self,
+        act: impl FnOnce(&mut dyn Iterator<Item = io::Result<FrameContent>>) -> T,
+    ) -> T {
+        std::thread::scope(|scope| {
+            let (to, frames) = sync_channel(FRAMES_AHEAD);
+            scope.spawn(move || {
+                while let Some(frame) = self.next().transpose() {
+                    let is_error = frame.is_err();
+                    if to.send(frame).is_err() || is_error {
+                        break;
+                    }
+                }
+            });
+            act(&mut frames.into_iter())
+        })
+    }
+
+    /// Reads the next frame; `None` at the end of the file. A frame that is not whole is an error of kind
+    /// `InvalidData`.
+    pub fn next(&mut self) -> io::Result<Option<FrameContent>> {
         if self.at >= self.len {
             return Ok(None);
         }
@@ -152,13 +231,13 @@ impl SnapshotReader {
         if crc32c(&self.placed) != crc {
             return Err(is_damaged());
         }
-        self.content.resize(content_bytes as usize, 0);
+        let mut entries = vec![0; content_bytes as usize];
         let (_, frame) = self.placed.split_at(PLACE_BYTES);
-        if !read_frame(frame, &mut self.content) {
+        if !read_frame(frame, &mut entries) {
             return Err(is_damaged());
         }
         self.at = frame_at + u64::from(frame_bytes);
-        Ok(Some(ByteReader(&self.content)))
+        Ok(Some(FrameContent { entries, end: self.at }))
     }
 
     fn cut(&self) -> io::Error {
@@ -172,7 +251,8 @@ pub(crate) fn entries_in(bytes: &[u8]) -> io::Result<u64> {
     let (disk, path) = (disk::SimDisk::new(), Path::new("/snapshot"));
     disk::durable_replace(&disk, path, &[bytes], disk::FileAccess::Owner)?;
     let (mut reader, mut count) = (SnapshotReader::open(&disk, path)?, 0);
-    while let Some(mut entries) = reader.next()? {
+    while let Some(frame) = reader.next()? {
+        let mut entries = ByteReader(&frame.entries);
         while !entries.is_empty() {
             let entry = SnapshotEntry::read(&mut entries);
             count += u64::from(

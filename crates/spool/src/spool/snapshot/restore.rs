@@ -6,6 +6,7 @@
 
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, damaged};
+use crate::base::codec::ByteReader;
 use crate::base::config::{ClassConfig, SpoolConfig};
 use crate::base::digest::SiteDigest;
 use crate::base::error::{SpoolError, SpoolTrouble};
@@ -90,20 +91,23 @@ pub fn restore(
     if is_continued {
         can_continue(&config, &recovery)?;
     }
-    let mut reader = SnapshotReader::open(&*disk, path).map_err(io())?;
+    let reader = SnapshotReader::open(&*disk, path).map_err(io())?;
     let mut restoring = Restoration { spool: &spool, time: 0, report: RestoreReport::default(), end: None };
     progress.start("restoring", reader.len());
-    while let Some(mut entries) = reader.next().map_err(io())? {
-        let mut all = Vec::new();
-        while !entries.is_empty() {
-            let entry = SnapshotEntry::read(&mut entries);
-            all.push(
-                entry.ok_or_else(|| io()(damaged(path, "it has entries that this version does not know")))?,
-            );
+    reader.read_ahead(|frames| {
+        for frame in frames {
+            let frame = frame.map_err(io())?;
+            let (mut entries, mut all) = (ByteReader(&frame.entries), Vec::new());
+            while !entries.is_empty() {
+                let entry = SnapshotEntry::read(&mut entries);
+                let unknown = || io()(damaged(path, "it has entries that this version does not know"));
+                all.push(entry.ok_or_else(unknown)?);
+            }
+            restoring.apply(&all).map_err(|trouble| SpoolError::Unfit(trouble.to_string()))?;
+            progress.step(frame.end);
         }
-        restoring.apply(&all).map_err(|trouble| SpoolError::Unfit(trouble.to_string()))?;
-        progress.step(reader.at);
-    }
+        Ok(())
+    })?;
     let report = restoring.finish().ok_or_else(|| io()(damaged(path, "its end is missing")))?;
     spool.close()?;
     let dir = marker.parent().unwrap_or(Path::new("."));
@@ -155,7 +159,8 @@ struct Begin {
 
 impl Begin {
     fn read(reader: &mut SnapshotReader, path: &Path) -> io::Result<Self> {
-        let first = reader.next()?.and_then(|mut entries| match SnapshotEntry::read(&mut entries) {
+        let first = reader.next()?;
+        let first = first.and_then(|frame| match SnapshotEntry::read(&mut ByteReader(&frame.entries)) {
             Some(SnapshotEntry::Begin { secret, position, time }) => {
                 Some(Self { secret, name: format!("{position:016x} {time:08x}\n") })
             }

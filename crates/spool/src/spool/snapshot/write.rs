@@ -7,6 +7,7 @@
 
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, SnapshotWriter};
+use crate::base::codec::ByteReader;
 use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::ArticleKey;
@@ -189,13 +190,14 @@ impl<'s> Snapshots<'s> {
         };
         let (mut end, mut last, mut begun, mut names) = (0, None, false, HashSet::new());
         loop {
-            let mut entries = match reader.next() {
-                Ok(Some(entries)) => entries,
+            let frame = match reader.next() {
+                Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 // The frame that was being written.
                 Err(e) if e.kind() == ErrorKind::InvalidData => break,
                 Err(e) => return Err(e),
             };
+            let mut entries = ByteReader(&frame.entries);
             while !entries.is_empty() {
                 match SnapshotEntry::read(&mut entries) {
                     Some(SnapshotEntry::Begin { secret, position, .. }) => {
@@ -229,7 +231,7 @@ impl<'s> Snapshots<'s> {
                     _ => return Ok(false),
                 }
             }
-            end = reader.at;
+            end = frame.end;
         }
         let journal = SpoolPaths::new(&self.shared.config.dir).journal;
         let oldest = JournalReader::open(&self.shared.disk, &journal, None)?.oldest();
