@@ -1,14 +1,14 @@
 //! Snapshots from one member to another through the engine (`docs/formats/log.md`).
 //!
 //! A running member offers a snapshot of itself: [`SnapshotOffer`] answers requests for it, piece by piece,
-//! while it is still being written. One that joins fetches it with [`fetch_snapshot`], several pieces at a
+//! while it is still being written. One that joins fetches it with [`SnapshotFetch`], several pieces at a
 //! time, and goes on where it stopped as long as the other member has the same snapshot.
 
 use crate::world::World;
 use disk::crc::crc32c_of_two;
 use disk::{Disk, DiskFile, OpenMode, Progress};
 use lock_order::Innermost;
-use spool::{ByteReader, put_bytes};
+use spool::{ByteReader, SnapshotArrival, put_bytes};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -260,6 +260,8 @@ pub enum FetchError {
     Refused(String),
     /// The file cannot be written.
     File(PathBuf, io::Error),
+    /// No more is wanted, as what has arrived cannot be used.
+    Unwanted,
 }
 
 impl fmt::Display for FetchError {
@@ -268,6 +270,7 @@ impl fmt::Display for FetchError {
             Self::Silent => f.write_str("it does not answer"),
             Self::Refused(why) => f.write_str(why),
             Self::File(path, error) => write!(f, "cannot write {}: {error}", path.display()),
+            Self::Unwanted => f.write_str("what has arrived cannot be used"),
         }
     }
 }
@@ -321,7 +324,7 @@ pub fn fetched_snapshot(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
 }
 
 /// A snapshot that is being fetched.
-struct SnapshotFetch<'a> {
+pub struct SnapshotFetch<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     ask: AskMember<'a>,
@@ -333,34 +336,59 @@ struct SnapshotFetch<'a> {
     heard_at: Duration,
 }
 
-/// Fetches a snapshot of another member to a file in `dir`, and returns its path. An earlier call that was
-/// interrupted is continued.
-pub fn fetch_snapshot(
-    disk: &dyn Disk,
-    dir: &Path,
-    ask: AskMember<'_>,
-    world: &dyn World,
-    progress: &dyn Progress,
-) -> Result<PathBuf, FetchError> {
-    disk.create_dir(dir).map_err(|error| FetchError::File(dir.to_owned(), error))?;
-    let heard_at = world.now();
-    let mut fetch = SnapshotFetch { disk, dir, ask, world, id: 0, file: None, reached: 0, heard_at };
-    fetch.begin()?;
-    let mut length = 0;
-    loop {
-        let asked = fetch.round()?;
-        if asked.length != length {
-            length = asked.length;
-            progress.start("fetching the snapshot", length);
+impl fmt::Debug for SnapshotFetch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotFetch").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<'a> SnapshotFetch<'a> {
+    /// Begins to fetch a snapshot of another member to a file in `dir`. An earlier call that was interrupted is
+    /// continued.
+    pub fn begin(
+        disk: &'a dyn Disk,
+        dir: &'a Path,
+        ask: AskMember<'a>,
+        world: &'a dyn World,
+    ) -> Result<Self, FetchError> {
+        disk.create_dir(dir).map_err(|error| FetchError::File(dir.to_owned(), error))?;
+        let heard_at = world.now();
+        let mut fetch = Self { disk, dir, ask, world, id: 0, file: None, reached: 0, heard_at };
+        fetch.begin_file()?;
+        Ok(fetch)
+    }
+
+    /// Returns the file to which the snapshot arrives.
+    pub fn file(&self) -> PathBuf {
+        self.path(FETCHING_SUFFIX)
+    }
+
+    /// Fetches the rest, and says so to `arrival`; returns the path of the file, which has another name then.
+    pub fn run(mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<PathBuf, FetchError> {
+        let fetched = self.fetch(arrival, progress);
+        arrival.ended(fetched.as_ref().copied().map_err(ToString::to_string));
+        fetched.and_then(|()| self.finish())
+    }
+
+    fn fetch(&mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<(), FetchError> {
+        let mut length = 0;
+        while arrival.reached(self.reached) {
+            let asked = self.round()?;
+            if asked.length != length {
+                length = asked.length;
+                progress.start("fetching the snapshot", length);
+            }
+            progress.step(self.reached);
+            if asked.is_over {
+                arrival.reached(self.reached);
+                progress.finish();
+                return Ok(());
+            }
+            if !asked.has_more {
+                self.world.wait(self.world.now() + ASK_AGAIN_AFTER);
+            }
         }
-        progress.step(fetch.reached);
-        if asked.is_over {
-            progress.finish();
-            return fetch.finish();
-        }
-        if !asked.has_more {
-            world.wait(world.now() + ASK_AGAIN_AFTER);
-        }
+        Err(FetchError::Unwanted)
     }
 }
 
@@ -388,7 +416,7 @@ impl SnapshotFetch<'_> {
     }
 
     /// Opens the file of an earlier call, if the member still has its snapshot, or asks for another one.
-    fn begin(&mut self) -> Result<(), FetchError> {
+    fn begin_file(&mut self) -> Result<(), FetchError> {
         let names = self.disk.list(self.dir).unwrap_or_default();
         for name in names.iter().filter(|name| name.ends_with(FETCHING_SUFFIX)) {
             let id = u64::from_str_radix(name.trim_end_matches(FETCHING_SUFFIX), 16).ok();
@@ -533,6 +561,15 @@ mod tests {
         fn wake(&self) {}
     }
 
+    fn fetch_snapshot(
+        disk: &dyn Disk,
+        dir: &Path,
+        ask: AskMember<'_>,
+        world: &PassingWorld,
+    ) -> Result<PathBuf, FetchError> {
+        SnapshotFetch::begin(disk, dir, ask, world)?.run(&SnapshotArrival::default(), &())
+    }
+
     fn contents(pieces: usize) -> Vec<u8> {
         (0..pieces * PIECE_BYTES_MAX + 12_345).map(|n| (n * 31 % 251) as u8).collect()
     }
@@ -597,7 +634,7 @@ mod tests {
             let disk = SimDisk::new();
             let ask = |requests| offering.ask(requests);
             let dir = Path::new("/site");
-            let file = fetch_snapshot(&disk, dir, &ask, &*world, &()).unwrap();
+            let file = fetch_snapshot(&disk, dir, &ask, &world).unwrap();
             assert!(read(&disk, &file) == offering.all, "lost one of {lose_every}");
             assert_eq!(fetched_snapshot(&disk, dir), Some(file));
         }
@@ -615,7 +652,7 @@ mod tests {
             0..=9 => offering.ask(requests),
             _ => vec![None; requests.len()],
         };
-        let error = fetch_snapshot(&disk, dir, &failing, &*world, &()).unwrap_err();
+        let error = fetch_snapshot(&disk, dir, &failing, &world).unwrap_err();
         assert!(matches!(error, FetchError::Silent), "{error}");
         let name = disk.list(dir).unwrap().remove(0);
         let before = disk.open(&dir.join(&name), OpenMode::ReadOnly).unwrap().len().unwrap();
@@ -629,7 +666,7 @@ mod tests {
             }
             offering.ask(requests)
         };
-        let file = fetch_snapshot(&disk, dir, &ask, &*world, &()).unwrap();
+        let file = fetch_snapshot(&disk, dir, &ask, &world).unwrap();
         assert!(read(&disk, &file) == offering.all);
         assert_eq!(lowest.load(Ordering::Relaxed), before);
         let offer = SnapshotOffer::open(offering.disk.clone(), "/offers".into(), world.clone()).unwrap();
@@ -642,7 +679,7 @@ mod tests {
         offering.offer.drop_old();
         assert_eq!(offering.disk.list(Path::new("/offers")).unwrap(), Vec::<String>::new());
         offering.rounds.store(0, Ordering::Relaxed);
-        let again = fetch_snapshot(&disk, dir, &ask, &*world, &()).unwrap();
+        let again = fetch_snapshot(&disk, dir, &ask, &world).unwrap();
         assert!(again != file && read(&disk, &again) == offering.all);
         assert_eq!(disk.list(dir).unwrap().len(), 1);
     }

@@ -4,6 +4,7 @@ use crate::news::*;
 use disk::{CrashKind, Disk, OpenMode, Progress, SimDisk};
 use netnews::wildmat::Wildmat;
 use spool::*;
+use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,6 +126,54 @@ fn a_site_restored_in_other_buffers_and_classes_is_the_same() {
         .unwrap_err()
         .to_string();
     assert!(text.contains("/t/other"), "{text}");
+}
+
+#[test]
+fn a_snapshot_is_restored_as_it_arrives_and_continued_after_an_interruption() {
+    let disk = disk();
+    let (spool, _) = open(&disk, &source());
+    fill(&spool);
+    spool.snapshots().write(Path::new(FILE), &|| false, &()).unwrap();
+    let (expected, digest) = (answers(&spool), spool.digest());
+    spool.close().unwrap();
+    drop(spool);
+    let whole = disk.open(Path::new(FILE), OpenMode::ReadOnly).unwrap();
+    let mut bytes = vec![0; whole.len().unwrap() as usize];
+    whole.read_exact_at(&mut bytes, 0).unwrap();
+
+    let path = Path::new("/t/arriving");
+    for method in [MethodKind::Hashed, MethodKind::Tradspool] {
+        let dir = format!("/{method:?}");
+        let to = with_kept(config(&dir, &[("b", 1 << 20), ("c", 512 << 10)]), method);
+        let arrive = |upto: usize, end: Result<(), String>| {
+            let file = disk.open(path, OpenMode::Create).unwrap();
+            let arrival = SnapshotArrival::default();
+            std::thread::scope(|scope| {
+                let restoring = scope.spawn(|| {
+                    let new = RestoreTarget::Restored;
+                    restore_arriving(disk.clone(), to.clone(), path, &arrival, new)
+                });
+                for (n, piece) in bytes[..upto].chunks(5_000).enumerate() {
+                    file.write_all_at(&[IoSlice::new(piece)], n as u64 * 5_000).unwrap();
+                    arrival.reached((n * 5_000 + piece.len()) as u64);
+                    std::thread::yield_now();
+                }
+                arrival.ended(end);
+                restoring.join().unwrap()
+            })
+        };
+        for upto in [3, bytes.len() / 3, bytes.len() - 1] {
+            let error = arrive(upto, Err("the link is broken".into())).unwrap_err().to_string();
+            assert!(error.contains("the link is broken"), "{error}");
+        }
+        let error = arrive(bytes.len() - 1, Ok(())).unwrap_err().to_string();
+        assert!(error.contains("its end is missing"), "{error}");
+        let report = arrive(bytes.len(), Ok(())).unwrap();
+        assert_eq!((report.is_same, report.digest), (Some(true), digest), "{report:?}");
+        let (spool, _) = open(&disk, &to);
+        assert_eq!(answers(&spool), expected);
+        spool.close().unwrap();
+    }
 }
 
 /// Changes the site after the first part of a snapshot.

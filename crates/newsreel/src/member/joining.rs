@@ -15,12 +15,12 @@ use cluster::members::{
     number_of, raise_format, remove_last_member, remove_member,
 };
 use cluster::nats::{EngineFacts, NatsError, user_key};
-use cluster::transfer::{fetch_snapshot, fetched_snapshot};
+use cluster::transfer::{FetchError, SnapshotFetch, fetched_snapshot};
 use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, fetch_parts};
 use disk::{Disk as _, Progress, RealDisk};
 use site_base::clock::unix_secs;
 use site_config::{Cluster, Config};
-use spool::{RestoreReport, RestoreTarget, Spool};
+use spool::{RestoreReport, RestoreTarget, SnapshotArrival, Spool};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,11 +133,17 @@ pub fn join(
     found.ok_or_else(|| cannot("it is missing; copy it from another member".into()))?;
     let connected = ConnectedLog::of(&config.cluster)?;
     check_name(config, &*connected.engine, replaces)?;
-    let file = match source {
-        JoinSource::File(file) => file.clone(),
-        JoinSource::Member(from) => fetch(config, &connected, from.as_deref(), progress)?,
+    let (file, restored) = match source {
+        JoinSource::File(file) => restore(config, file.clone(), progress)?,
+        JoinSource::Member(from) => restore_fetched(config, &connected, from.as_deref(), progress)?,
     };
-    let (spool, restored, position) = restored_from(config, &file, progress)?;
+    let position = restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
+        other("the snapshot is not that of a member; newsreel cluster invite NAME FILE writes one")
+    })?;
+    let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), progress)?;
+    if spool.position().is_some() {
+        return Err(other("the spool belongs to a cluster already"));
+    }
     let begun = begin(config, &connected, &spool, &position);
     spool.close()?;
     // The file takes room and is not needed any more, unless the nodes were silent: then it may do later.
@@ -171,18 +177,62 @@ fn check_name(config: &Config, table: &dyn EngineTable, replaces: bool) -> Resul
     }
 }
 
-/// Fetches a snapshot of a running member through the engine.
-fn fetch(
+/// Restores the snapshot in a file.
+fn restore(
+    config: &Config,
+    file: PathBuf,
+    progress: &dyn Progress,
+) -> Result<(PathBuf, RestoreReport), MemberError> {
+    let (disk, to) = (Arc::new(RealDisk::new()), config.spool_config());
+    let restored = spool::restore(disk, to, &file, RestoreTarget::Restored, progress)?;
+    Ok((file, restored))
+}
+
+/// Fetches a snapshot of a running member through the engine, and restores it as it arrives. Returns the file
+/// to which it was fetched.
+fn restore_fetched(
     config: &Config,
     connected: &ConnectedLog,
     from: Option<&str>,
     progress: &dyn Progress,
-) -> Result<PathBuf, MemberError> {
+) -> Result<(PathBuf, RestoreReport), MemberError> {
     let (disk, dir) = (RealDisk::new(), config.site.data.join(FETCHED_DIR));
     if let Some(file) = fetched_snapshot(&disk, &dir) {
-        return Ok(file);
+        return restore(config, file, progress);
     }
-    let table: &dyn EngineTable = &*connected.engine;
+    let from = running_member(config, &*connected.engine, from)?;
+    let (ask, world) =
+        (|requests| connected.engine.ask_member(&from, SNAPSHOT_REQUESTS, requests), MachineWorld::default());
+    let cannot = |error| {
+        other(format!(
+            "cannot fetch a snapshot of {from}: {error}; what has arrived is kept for another attempt"
+        ))
+    };
+    let fetch = SnapshotFetch::begin(&disk, &dir, &ask, &world).map_err(cannot)?;
+    let (file, arrival) = (fetch.file(), SnapshotArrival::default());
+    let (fetched, restored) = std::thread::scope(|scope| {
+        let restoring = scope.spawn(|| {
+            let (disk, to) = (Arc::new(RealDisk::new()), config.spool_config());
+            spool::restore_arriving(disk, to, &file, &arrival, RestoreTarget::Restored)
+        });
+        let fetched = fetch.run(&arrival, progress);
+        (fetched, restoring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    match fetched {
+        Ok(file) => Ok((file, restored?)),
+        Err(FetchError::Unwanted) => {
+            Err(restored.err().map_or_else(|| cannot(FetchError::Unwanted), Into::into))
+        }
+        Err(error) => Err(cannot(error)),
+    }
+}
+
+/// Returns the name of another member that runs: `from`, or the one that was heard of last.
+fn running_member(
+    config: &Config,
+    table: &dyn EngineTable,
+    from: Option<&str>,
+) -> Result<String, MemberError> {
     let mut running = Vec::new();
     for member in table_answer(|| members(table))? {
         let is_asked = from.map_or(member.name != name(config), |from| from == member.name);
@@ -190,38 +240,13 @@ fn fetch(
         let heard = heard.filter(|heard| is_asked && !member.has_left && heard.report.state != ENDED);
         running.extend(heard.map(|heard| (heard.heard, member.name)));
     }
-    // The one that was heard of last.
-    let Some((_, from)) = running.into_iter().max() else {
-        return Err(other(match from {
+    let last = running.into_iter().max().map(|(_, name)| name);
+    last.ok_or_else(|| {
+        other(match from {
             Some(from) => format!("no member {from} runs"),
             None => "no other member runs; start one, or join with --snapshot FILE".to_owned(),
-        }));
-    };
-    let ask = |requests| connected.engine.ask_member(&from, SNAPSHOT_REQUESTS, requests);
-    fetch_snapshot(&disk, &dir, &ask, &MachineWorld::default(), progress).map_err(|error| {
-        other(format!(
-            "cannot fetch a snapshot of {from}: {error}; what has arrived is kept for another attempt"
-        ))
+        })
     })
-}
-
-/// Restores the snapshot in a file.
-fn restored_from(
-    config: &Config,
-    file: &Path,
-    progress: &dyn Progress,
-) -> Result<(Spool, RestoreReport, LogPosition), MemberError> {
-    let disk = Arc::new(RealDisk::new());
-    let to = config.spool_config();
-    let restored = spool::restore(disk.clone(), to, file, RestoreTarget::Restored, progress)?;
-    let position = restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
-        other("the snapshot is not that of a member; newsreel cluster invite NAME FILE writes one")
-    })?;
-    let (spool, _) = Spool::open(disk, config.spool_config(), progress)?;
-    if spool.position().is_some() {
-        return Err(other("the spool belongs to a cluster already"));
-    }
-    Ok((spool, restored, position))
 }
 
 /// Begins a member with the news of a snapshot, if the log and the settings of the others fit them.

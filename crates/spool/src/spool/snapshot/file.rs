@@ -1,5 +1,6 @@
 //! The file of a snapshot: a magic number, then frames, each compressed and with a checksum.
 
+use super::arrival::SnapshotArrival;
 #[cfg(feature = "testing")]
 use super::entry::SnapshotEntry;
 use crate::base::codec::ByteReader;
@@ -145,10 +146,12 @@ impl SnapshotWriter {
 }
 
 /// A snapshot that is being read.
-pub(crate) struct SnapshotReader {
+pub(crate) struct SnapshotReader<'a> {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
+    /// Length of the file, as far as it is known to have arrived.
     len: u64,
+    arrival: Option<&'a SnapshotArrival>,
     /// Place of the next frame.
     pub at: u64,
     /// Place of the frame, and the frame.
@@ -162,16 +165,33 @@ pub(crate) struct FrameContent {
     pub end: u64,
 }
 
-impl SnapshotReader {
+impl<'a> SnapshotReader<'a> {
     /// Opens the file at `path`.
     pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open(path, OpenMode::ReadOnly)?;
-        let (len, mut magic) = (file.len()?, [0; MAGIC.len()]);
+        let len = file.len()?;
+        Self::begin(file, path, len, None)
+    }
+
+    /// Opens the file at `path`, which still arrives.
+    pub fn open_arriving(disk: &dyn Disk, path: &Path, arrival: &'a SnapshotArrival) -> io::Result<Self> {
+        let file = disk.open(path, OpenMode::ReadOnly)?;
+        let len = arrival.more_than(MAGIC.len() as u64)?;
+        Self::begin(file, path, len, Some(arrival))
+    }
+
+    fn begin(
+        file: Arc<dyn DiskFile>,
+        path: &Path,
+        len: u64,
+        arrival: Option<&'a SnapshotArrival>,
+    ) -> io::Result<Self> {
+        let mut magic = [0; MAGIC.len()];
         let read = read_around(&*file, &mut magic, 0)?;
         if read < MAGIC.len() || magic != *MAGIC {
             return Err(damaged(path, "it does not begin like one"));
         }
-        Ok(Self { file, path: path.into(), len, at: MAGIC.len() as u64, placed: Vec::new() })
+        Ok(Self { file, path: path.into(), len, arrival, at: MAGIC.len() as u64, placed: Vec::new() })
     }
 
     /// Returns the length of the file in bytes.
@@ -202,12 +222,12 @@ impl SnapshotReader {
     /// Reads the next frame; `None` at the end of the file. A frame that is not whole is an error of kind
     /// `InvalidData`.
     pub fn next(&mut self) -> io::Result<Option<FrameContent>> {
-        if self.at >= self.len {
+        if !self.has(self.at + 1)? {
             return Ok(None);
         }
         let mut head = [0; HEAD_BYTES];
-        let is_whole = self.len - self.at >= HEAD_BYTES as u64;
-        if !is_whole {
+        let frame_at = self.at + HEAD_BYTES as u64;
+        if !self.has(frame_at)? {
             return Err(self.cut());
         }
         self.file.read_exact_at(&mut head, self.at)?;
@@ -215,13 +235,11 @@ impl SnapshotReader {
         let (Some(frame_bytes), Some(content_bytes), Some(crc)) = (r.u32(), r.u32(), r.u32()) else {
             return Err(self.cut());
         };
-        let frame_at = self.at + HEAD_BYTES as u64;
-        if u64::from(frame_bytes) > self.len - frame_at {
-            return Err(self.cut());
-        }
-        let is_damaged = || damaged(&self.path, &format!("the part at {} is damaged", self.at));
         if frame_bytes.max(content_bytes) as usize > CONTENT_BYTES_MAX {
-            return Err(is_damaged());
+            return Err(self.damage());
+        }
+        if !self.has(frame_at + u64::from(frame_bytes))? {
+            return Err(self.cut());
         }
         self.placed.clear();
         self.placed.extend_from_slice(&self.at.to_le_bytes());
@@ -229,15 +247,37 @@ impl SnapshotReader {
         let (_, frame) = self.placed.split_at_mut(PLACE_BYTES);
         self.file.read_exact_at(frame, frame_at)?;
         if crc32c(&self.placed) != crc {
-            return Err(is_damaged());
+            return Err(self.damage());
         }
         let mut entries = vec![0; content_bytes as usize];
         let (_, frame) = self.placed.split_at(PLACE_BYTES);
         if !read_frame(frame, &mut entries) {
-            return Err(is_damaged());
+            return Err(self.damage());
         }
         self.at = frame_at + u64::from(frame_bytes);
         Ok(Some(FrameContent { entries, end: self.at }))
+    }
+
+    /// Returns whether the file has this many bytes; waits for those that still arrive.
+    fn has(&mut self, bytes: u64) -> io::Result<bool> {
+        while self.len < bytes {
+            let Some(arrival) = self.arrival else { return Ok(false) };
+            let len = arrival.more_than(self.len)?;
+            if len == self.len {
+                return Ok(false);
+            }
+            self.len = len;
+        }
+        Ok(true)
+    }
+
+    /// Returns to the first frame.
+    pub fn rewind(&mut self) {
+        self.at = MAGIC.len() as u64;
+    }
+
+    fn damage(&self) -> io::Error {
+        damaged(&self.path, &format!("the part at {} is damaged", self.at))
     }
 
     fn cut(&self) -> io::Error {

@@ -1,6 +1,7 @@
 //! Snapshots: the news of a site as one stream of changes in a file, from which a site is made in any
 //! buffers, classes and methods, with the same numbers.
 
+pub(crate) mod arrival;
 mod entry;
 mod file;
 pub(crate) mod restore;

@@ -4,6 +4,7 @@
 //! has begun: what is there already is passed over. Until the end the spool has a file `restoring`, and while
 //! that exists nothing else opens it.
 
+use super::arrival::SnapshotArrival;
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, damaged};
 use crate::base::codec::ByteReader;
@@ -82,19 +83,48 @@ pub fn restore(
     target: RestoreTarget,
     progress: &dyn Progress,
 ) -> Result<RestoreReport, SpoolError> {
+    let reader = SnapshotReader::open(&*disk, path).map_err(SpoolError::io("read", path))?;
+    progress.start("restoring", reader.len());
+    let report = restore_from(reader, disk, config, path, target, progress)?;
+    progress.finish();
+    Ok(report)
+}
+
+/// Like [`restore`], while the snapshot still arrives.
+pub fn restore_arriving(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    path: &Path,
+    arrival: &SnapshotArrival,
+    target: RestoreTarget,
+) -> Result<RestoreReport, SpoolError> {
+    let reader = SnapshotReader::open_arriving(&*disk, path, arrival);
+    let restored = reader
+        .map_err(SpoolError::io("read", path))
+        .and_then(|reader| restore_from(reader, disk, config, path, target, &()));
+    arrival.give_up();
+    restored
+}
+
+fn restore_from(
+    mut reader: SnapshotReader<'_>,
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    path: &Path,
+    target: RestoreTarget,
+    progress: &dyn Progress,
+) -> Result<RestoreReport, SpoolError> {
     let io = || SpoolError::io("read", path);
-    let mut reader = SnapshotReader::open(&*disk, path).map_err(io())?;
     let begin = Begin::read(&mut reader, path).map_err(io())?;
-    let is_continued = begin.prepare(&*disk, &config.dir, target)?;
+    reader.rewind();
+    let is_continued = begin.prepare(&*disk, &config, target)?;
     let marker = SpoolPaths::new(&config.dir).restoring;
-    let (spool, recovery) = Spool::open_in_part(disk.clone(), config.clone(), progress)?;
+    let (spool, recovery) = Spool::open_in_part(disk.clone(), config.clone(), &())?;
     if is_continued {
         can_continue(&config, &recovery)?;
     }
-    let reader = SnapshotReader::open(&*disk, path).map_err(io())?;
     let mut restoring = Restoration { spool: &spool, time: 0, report: RestoreReport::default(), end: None };
-    progress.start("restoring", reader.len());
-    reader.read_ahead(|frames| {
+    let applied = reader.read_ahead(|frames| {
         for frame in frames {
             let frame = frame.map_err(io())?;
             let (mut entries, mut all) = (ByteReader(&frame.entries), Vec::new());
@@ -107,12 +137,15 @@ pub fn restore(
             progress.step(frame.end);
         }
         Ok(())
-    })?;
-    let report = restoring.finish().ok_or_else(|| io()(damaged(path, "its end is missing")))?;
-    spool.close()?;
+    });
+    let report =
+        applied.and_then(|()| restoring.finish().ok_or_else(|| io()(damaged(path, "its end is missing"))));
+    // Also after an error, so that it can be continued.
+    let closed = spool.close();
+    let report = report?;
+    closed?;
     let dir = marker.parent().unwrap_or(Path::new("."));
     disk.remove(&marker).and_then(|()| disk.sync_dir(dir)).map_err(SpoolError::io("remove", &marker))?;
-    progress.finish();
     Ok(report)
 }
 
@@ -125,17 +158,19 @@ fn can_continue(config: &SpoolConfig, recovery: &RecoveryReport) -> Result<(), S
     if !begins_again {
         return Ok(());
     }
+    let why = if recovery.power_lost { "the machine went down" } else { "the restoration was killed" };
+    Err(must_begin_again(config, &format!("{why} while the snapshot was restored")))
+}
+
+/// Returns the error that says what to remove before another attempt.
+fn must_begin_again(config: &SpoolConfig, why: &str) -> SpoolError {
     let spool = ["secret", "groups", "groups.copy", "journal", "index", "dictionaries", "restoring"];
     let buffers = config.buffers.iter().map(|buffer| buffer.path.clone());
     let kept =
         config.classes.iter().filter(|class| class.method.keeps()).map(|class| class.tree.path.clone());
     let all = spool.iter().map(|name| config.dir.join(name)).chain(buffers).chain(kept);
     let all: Vec<String> = all.map(|path| path.display().to_string()).collect();
-    let why = if recovery.power_lost { "the machine went down" } else { "the restoration was killed" };
-    Err(SpoolError::Unfit(format!(
-        "{why} while the snapshot was restored, so it must begin again: rm -rf {}",
-        all.join(" ")
-    )))
+    SpoolError::Unfit(format!("{why}, so it must begin again: rm -rf {}", all.join(" ")))
 }
 
 /// Refuses a spool of which only a part is restored.
@@ -158,7 +193,7 @@ struct Begin {
 }
 
 impl Begin {
-    fn read(reader: &mut SnapshotReader, path: &Path) -> io::Result<Self> {
+    fn read(reader: &mut SnapshotReader<'_>, path: &Path) -> io::Result<Self> {
         let first = reader.next()?;
         let first = first.and_then(|frame| match SnapshotEntry::read(&mut ByteReader(&frame.entries)) {
             Some(SnapshotEntry::Begin { secret, position, time }) => {
@@ -171,7 +206,13 @@ impl Begin {
 
     /// Gives a new spool the secret of the snapshot, and marks it as restored in part. Returns whether a
     /// restoration had begun.
-    fn prepare(&self, disk: &dyn Disk, dir: &Path, target: RestoreTarget) -> Result<bool, SpoolError> {
+    fn prepare(
+        &self,
+        disk: &dyn Disk,
+        config: &SpoolConfig,
+        target: RestoreTarget,
+    ) -> Result<bool, SpoolError> {
+        let dir = &config.dir;
         let (secret, marker) = (dir.join("secret"), SpoolPaths::new(dir).restoring);
         let refused = |why| {
             let into = "restore into a directory that has a newsreel.toml and nothing else";
@@ -184,7 +225,8 @@ impl Begin {
                 return refused("has a spool of its own, which newsreel init, up or serve has made");
             }
             Some(_) if is_begun && !self.is_named_in(disk, &marker)? => {
-                return refused("has a part of another snapshot");
+                let why = format!("{} has a part of another snapshot", dir.display());
+                return Err(must_begin_again(config, &why));
             }
             Some(_) if !is_begun && target == RestoreTarget::New => {
                 return refused("has the news of this site already");
