@@ -5,8 +5,8 @@
 //! chooses, which in tests is a seeded one.
 
 use crate::message::MessageTag;
+use bytes::Bytes;
 use std::fmt;
-use std::sync::Arc;
 
 /// A message as the engine gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct EngineMessage {
     /// Time at which the engine took it, in Unix seconds.
     pub time: u32,
     /// The message.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Bytes,
 }
 
 /// First and last message of a log.
@@ -70,7 +70,7 @@ pub enum EngineEvent {
 /// The log of an engine.
 pub trait EngineLog: Send + Sync + fmt::Debug {
     /// Appends a message; [`EngineEvent::Appended`] or [`EngineEvent::AppendFailed`] answers.
-    fn append(&self, tag: MessageTag, bytes: Arc<[u8]>);
+    fn append(&self, tag: MessageTag, bytes: Bytes);
 
     /// Gives the messages after `sequence`, in order, as [`EngineEvent::Message`]. Ends earlier calls.
     fn follow(&self, sequence: u64);

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// Room on a node's disk beside the log, in bytes: the table, and what the engine keeps for itself.
 const BESIDE_LOG_BYTES: u64 = 1 << 30;
 
+/// Requests to the engine that change a stream or take something from it.
+const CHANGES: [&str; 6] = ["DELETE", "UPDATE", "PURGE", "MSG.DELETE", "PEER.REMOVE", "LEADER.STEPDOWN"];
+
 /// A user of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineUser {
@@ -53,6 +56,9 @@ pub struct NodeConf {
     pub operator: String,
     /// Public key of the user who looks at the nodes and removes one.
     pub system: String,
+    /// Whether the streams can be changed and removed, as to give the log more room: by the operator, and by
+    /// a member that has the engine do it.
+    pub allows_changes: bool,
     /// Members.
     pub members: Vec<EngineUser>,
     /// Certificates; without them connections are not encrypted.
@@ -73,6 +79,7 @@ impl NodeConf {
         let routes: Vec<String> =
             self.routes.iter().map(|address| quoted(&format!("nats-route://{user}@{address}"))).collect();
         let members: String = self.members.iter().map(|member| self.user_text(member)).collect();
+        let guard = if self.allows_changes { String::new() } else { self.guard_text() };
         let tls = |indent| self.tls.as_ref().map_or_else(String::new, |tls| tls.text(indent));
         format!(
             "# A node of the log of the site {site}, for nats-server {major}.{minor}.{patch} or later.\n\
@@ -105,8 +112,11 @@ impl NodeConf {
              {members}    \
                  ]\n  \
                }}\n  \
-               # Who looks at the nodes, and removes one for good.\n  \
-               SYS {{ users: [ {{ nkey: {system} }} ] }}\n\
+               SYS {{\n    \
+                 # Who looks at the nodes, and removes one for good.\n    \
+                 users: [ {{ nkey: {system} }} ]\n\
+             {guard}  \
+               }}\n\
              }}\n\
              system_account: SYS\n",
             site = self.site,
@@ -123,6 +133,23 @@ impl NodeConf {
             operator = self.operator,
             system = self.system,
         )
+    }
+
+    /// Returns what keeps the streams as they are. Rights do not suffice: the engine delivers a message to
+    /// whatever subject a member names, with its own rights, and so also as a request to itself.
+    fn guard_text(&self) -> String {
+        let names = LogNames::of(&self.site);
+        let streams = [names.log, format!("KV_{}", names.bucket)];
+        let mut text =
+            "    # No one changes or removes the streams, until this is left out: --allow-changes.\n    \
+                        mappings: {\n"
+                .to_owned();
+        for (stream, request) in streams.iter().flat_map(|stream| CHANGES.map(|request| (stream, request))) {
+            let subject = quoted(&format!("$JS.API.STREAM.{request}.{stream}"));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "      {subject}: \"newsreel.refused\"");
+        }
+        text + "    }\n"
     }
 
     /// Returns the user of a member: it appends to the log, reads it, changes the table, and answers other
@@ -192,6 +219,7 @@ mod tests {
             route_password: "secret".into(),
             operator: "UOPERATOR".into(),
             system: "USYSTEM".into(),
+            allows_changes: false,
             members: vec![EngineUser { name: "fe1".into(), public_key: "UFE1".into() }],
             tls: None,
         };
@@ -201,13 +229,16 @@ mod tests {
             "max_file_store: 66560MB",
             "routes: [\"nats-route://routes:secret@e1:6222\", \"nats-route://routes:secret@e2:6222\"]",
             "{ nkey: UFE1, permissions: {",
-            "SYS { users: [ { nkey: USYSTEM } ] }",
+            "users: [ { nkey: USYSTEM } ]",
+            "\"$JS.API.STREAM.DELETE.NR_example_LOG\": \"newsreel.refused\"",
+            "\"$JS.API.STREAM.UPDATE.KV_NR_example_STATE\": \"newsreel.refused\"",
             "\"nr.example.log\"",
             "\"_INBOX.fe1.>\"",
             "\"nr.example.m.fe1.>\"",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        let text = NodeConf { allows_changes: true, ..conf.clone() }.text();
         for subject in
             ["STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "MSG.DELETE", "\">\""]
         {

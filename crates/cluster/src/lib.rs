@@ -46,6 +46,7 @@ mod simulation;
 pub mod transfer;
 mod world;
 
+pub use bytes::Bytes;
 pub use driver::{ClusterLog, EVENTS_MAX, MemberHandle, MemberStatus, ReadFreshness};
 pub use engine::{
     EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, NoReach, TableEntry, TableError,

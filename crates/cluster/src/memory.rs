@@ -7,6 +7,7 @@ use crate::engine::{
     EngineEvent, EngineLog, EngineMessage, EngineTable, LogReach, NoReach, TableEntry, TableError,
 };
 use crate::message::MessageTag;
+use bytes::Bytes;
 use lock_order::Innermost;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 pub struct WireAppend {
     client: u64,
     tag: MessageTag,
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
 }
 
 #[derive(Debug, Default)]
@@ -198,7 +199,7 @@ impl MemoryClient {
 }
 
 impl EngineLog for MemoryClient {
-    fn append(&self, tag: MessageTag, bytes: Arc<[u8]>) {
+    fn append(&self, tag: MessageTag, bytes: Bytes) {
         self.engine.0.lock().wire.push(WireAppend { client: self.id, tag, bytes });
     }
 

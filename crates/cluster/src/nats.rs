@@ -17,6 +17,7 @@ use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config as StreamConfig, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{Context, ErrorCode, context};
+use bytes::Bytes;
 use disk::{Disk, FileAccess, durable_replace, read_small};
 use futures_util::StreamExt as _;
 use lock_order::Innermost;
@@ -266,7 +267,7 @@ impl NatsEngine {
             let stream = self.jetstream.get_stream_no_info(&name).await.ok()?;
             let message = stream.direct_get(sequence).await.ok()?;
             let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
-            Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload.to_vec().into() })
+            Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload })
         })
         .flatten()
     }
@@ -480,13 +481,13 @@ impl NatsLog {
 }
 
 impl EngineLog for NatsLog {
-    fn append(&self, tag: MessageTag, bytes: Arc<[u8]>) {
+    fn append(&self, tag: MessageTag, bytes: Bytes) {
         let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
         let subject = self.engine.names.subject.clone();
         let _ = self.spawn(async move {
             let mut headers = async_nats::HeaderMap::new();
             headers.insert("Nats-Msg-Id", tag.to_string().as_str());
-            let published = jetstream.publish_with_headers(subject, headers, bytes.to_vec().into()).await;
+            let published = jetstream.publish_with_headers(subject, headers, bytes).await;
             let acked = match published {
                 Ok(ack) => ack.await,
                 Err(error) => Err(error),
@@ -567,7 +568,7 @@ async fn follow_by_consumer(
         let (sequence, time) = (info.stream_sequence, info.published.unix_timestamp());
         let time = u32::try_from(time).unwrap_or_default();
         *next = sequence + 1;
-        let bytes: Arc<[u8]> = Arc::from(&*message.payload);
+        let bytes = message.message.payload;
         tell(sink, EngineEvent::Message(EngineMessage { sequence, time, bytes }));
     }
     Some(())
@@ -583,7 +584,7 @@ async fn follow_by_reading(
     let Ok(stream) = jetstream.get_stream_no_info(name).await else { return };
     while let Ok(message) = stream.direct_get(*next).await {
         let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
-        let bytes: Arc<[u8]> = Arc::from(&*message.payload);
+        let bytes = message.payload;
         tell(sink, EngineEvent::Message(EngineMessage { sequence: message.sequence, time, bytes }));
         *next = message.sequence + 1;
     }

@@ -10,10 +10,10 @@ use crate::message::{
     BODY_BYTES_MAX, ClusterId, FRAME_BYTES, MESSAGE_BYTES_MAX, MessageHead, MessageTag, encode,
 };
 use crate::position::COUNTERS_MAX;
+use bytes::Bytes;
 use spool::CommitTicket;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Messages on their way to the engine.
@@ -96,7 +96,7 @@ struct MessageShare {
 /// A message that the own fold has not shown yet.
 #[derive(Debug)]
 struct OpenMessage {
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
     shares: Vec<MessageShare>,
     /// Whether the engine has it, as far as is known.
     is_appended: bool,
@@ -200,7 +200,7 @@ impl Proposer {
     }
 
     /// Returns the next message to be appended, first or again; `None` if none is due.
-    pub fn next_message(&mut self, now: Duration, time: u32) -> Option<(MessageTag, Arc<[u8]>)> {
+    pub fn next_message(&mut self, now: Duration, time: u32) -> Option<(MessageTag, Bytes)> {
         let sent = self.open.values().filter(|message| message.is_sent && !message.is_appended).count();
         let is_due = |message: &OpenMessage| !message.is_appended && message.retry_at <= now;
         let due = self.open.iter_mut().find(|(_, message)| is_due(message));
@@ -225,7 +225,7 @@ impl Proposer {
     }
 
     /// Makes a message of what waits.
-    fn begin_message(&mut self, now: Duration, time: u32) -> Option<(MessageTag, Arc<[u8]>)> {
+    fn begin_message(&mut self, now: Duration, time: u32) -> Option<(MessageTag, Bytes)> {
         let (mut body, mut shares) = (Vec::new(), Vec::new());
         while let Some(queued) = self.queue.front() {
             let bytes = queued.section.bytes.len();
@@ -259,7 +259,7 @@ impl Proposer {
         let counter = self.next_counter;
         let tag = self.tag(counter);
         let head = MessageHead { cluster: self.cluster, tag, revision: 0, time };
-        let bytes: Arc<[u8]> = encode(&head, &body, self.compresses)?.into();
+        let bytes: Bytes = encode(&head, &body, self.compresses)?.into();
         self.next_counter += 1;
         let message = OpenMessage {
             bytes: bytes.clone(),

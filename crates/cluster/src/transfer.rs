@@ -8,7 +8,7 @@ use crate::world::World;
 use disk::crc::crc32c_of_two;
 use disk::{Disk, DiskFile, OpenMode, Progress};
 use lock_order::Innermost;
-use spool::{ByteReader, SnapshotArrival, put_bytes};
+use spool::{ArrivalEnd, ByteReader, SnapshotArrival, put_bytes};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -343,8 +343,8 @@ impl fmt::Debug for SnapshotFetch<'_> {
 }
 
 impl<'a> SnapshotFetch<'a> {
-    /// Begins to fetch a snapshot of another member to a file in `dir`. An earlier call that was interrupted is
-    /// continued.
+    /// Begins to fetch a snapshot of another member to a file in `dir`. An earlier call that was interrupted
+    /// is continued.
     pub fn begin(
         disk: &'a dyn Disk,
         dir: &'a Path,
@@ -366,7 +366,10 @@ impl<'a> SnapshotFetch<'a> {
     /// Fetches the rest, and says so to `arrival`; returns the path of the file, which has another name then.
     pub fn run(mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<PathBuf, FetchError> {
         let fetched = self.fetch(arrival, progress);
-        arrival.ended(fetched.as_ref().copied().map_err(ToString::to_string));
+        arrival.ended(match &fetched {
+            Ok(()) => ArrivalEnd::Whole,
+            Err(error) => ArrivalEnd::Failed(error.to_string()),
+        });
         fetched.and_then(|()| self.finish())
     }
 

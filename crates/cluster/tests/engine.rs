@@ -5,6 +5,7 @@
 
 mod nodes;
 
+use cluster::Bytes;
 use cluster::engine_check::{EngineDemands, EngineFault, NodeFacts, faults};
 use cluster::engine_conf::{EngineUser, NodeConf};
 use cluster::nats::{NatsConnection, NatsEngine, node_facts, user_key};
@@ -321,7 +322,7 @@ fn large_articles_come_in_parts_and_repeated_appends_count_once() {
     let tag = MessageTag { member: 9, incarnation: 1, counter: 0 };
     let mut sequences = Vec::new();
     for _ in 0..2 {
-        log.append(tag, Arc::from(&b"no message of a member"[..]));
+        log.append(tag, Bytes::from_static(b"no message of a member"));
         sequences.push(events.recv_timeout(WAIT_MAX).unwrap());
     }
     assert!(matches!(sequences[0], EngineEvent::Appended { .. }), "{sequences:?}");
@@ -376,6 +377,7 @@ fn a_member_may_append_and_read_and_change_no_stream() {
         route_password: "secret".into(),
         operator: key("operator"),
         system: key("system"),
+        allows_changes: false,
         members: vec![user("fe1"), user("fe2")],
         tls: None,
     };
@@ -410,7 +412,7 @@ fn a_member_may_append_and_read_and_change_no_stream() {
     let (to, events) = std::sync::mpsc::channel();
     let log = first.log(Arc::new(move |event| drop(to.send(event))));
     for counter in 0..20 {
-        log.append(MessageTag { member: 1, incarnation: 1, counter }, Arc::from(&b"a message"[..]));
+        log.append(MessageTag { member: 1, incarnation: 1, counter }, Bytes::from_static(b"a message"));
         assert!(matches!(events.recv_timeout(WAIT_MAX).unwrap(), EngineEvent::Appended { .. }));
     }
     log.follow(0);
@@ -471,6 +473,27 @@ fn a_member_may_append_and_read_and_change_no_stream() {
         }
         let heard = tokio::time::timeout(Duration::from_millis(500), others.next()).await;
         assert!(!matches!(heard, Ok(Some(_))), "{heard:?}");
+        // Nor has it the engine do so, with answers to questions or with messages that are delivered.
+        client.request("nr.test.log", "".into()).await.unwrap();
+        let smaller = "{\"name\":\"NR_test_LOG\",\"subjects\":[\"nr.test.log\"],\"max_msgs\":1}";
+        client.request("nr.test.log", smaller.into()).await.unwrap();
+        for stream in ["NR_test_LOG", "KV_NR_test_STATE"] {
+            for request in ["DELETE", "UPDATE", "PURGE", "PEER.REMOVE"] {
+                let to = format!("$JS.API.STREAM.{request}.{stream}");
+                for sequence in [21, 22] {
+                    let question = format!("{{\"seq\":{sequence}}}");
+                    let subject = "$JS.API.DIRECT.GET.NR_test_LOG";
+                    client.publish_with_reply(subject, to.clone(), question.into()).await.unwrap();
+                }
+                let consumer = format!(
+                    "{{\"stream_name\":\"NR_test_LOG\",\"config\":{{\"deliver_subject\":\"{to}\",\"deliver_policy\":\
+                     \"by_start_sequence\",\"opt_start_seq\":21,\"ack_policy\":\"none\",\"mem_storage\":true}}}}"
+                );
+                let created = client.request("$JS.API.CONSUMER.CREATE.NR_test_LOG", consumer.into()).await;
+                assert!(created.is_ok(), "{created:?}");
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     });
     assert!(second.get("a").unwrap().is_some());
     assert_eq!(second.table_keys("a"), Some(vec!["a".to_owned()]));

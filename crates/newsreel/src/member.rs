@@ -127,6 +127,8 @@ pub struct NodePlan {
     pub members: Vec<String>,
     /// Files with the certificate, its key, and the authorities of members' certificates.
     pub tls: Option<[PathBuf; 3]>,
+    /// Whether the operator can change and remove the log.
+    pub allows_changes: bool,
 }
 
 impl NodePlan {

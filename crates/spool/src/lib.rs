@@ -158,7 +158,7 @@ pub use spool::archive::{CyclicArticles, CyclicVolume, OverwrittenArticles, Stor
 pub use spool::maker::{ChangeMaker, HideOutcome, ImportedIdOutcome};
 pub use spool::readers::JournalReaders;
 pub use spool::rebuild::{RebuildReport, rebuild, rebuild_without};
-pub use spool::snapshot::arrival::SnapshotArrival;
+pub use spool::snapshot::arrival::{ArrivalEnd, SnapshotArrival};
 pub use spool::snapshot::restore::{RestoreReport, RestoreTarget, restore, restore_arriving};
 pub use spool::snapshot::write::{SnapshotReport, Snapshots};
 pub use spool::{OfferAnswer, Spool};

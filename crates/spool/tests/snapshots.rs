@@ -145,7 +145,7 @@ fn a_snapshot_is_restored_as_it_arrives_and_continued_after_an_interruption() {
     for method in [MethodKind::Hashed, MethodKind::Tradspool] {
         let dir = format!("/{method:?}");
         let to = with_kept(config(&dir, &[("b", 1 << 20), ("c", 512 << 10)]), method);
-        let arrive = |upto: usize, end: Result<(), String>| {
+        let arrive = |upto: usize, end: ArrivalEnd| {
             let file = disk.open(path, OpenMode::Create).unwrap();
             let arrival = SnapshotArrival::default();
             std::thread::scope(|scope| {
@@ -163,12 +163,13 @@ fn a_snapshot_is_restored_as_it_arrives_and_continued_after_an_interruption() {
             })
         };
         for upto in [3, bytes.len() / 3, bytes.len() - 1] {
-            let error = arrive(upto, Err("the link is broken".into())).unwrap_err().to_string();
+            let error =
+                arrive(upto, ArrivalEnd::Failed("the link is broken".into())).unwrap_err().to_string();
             assert!(error.contains("the link is broken"), "{error}");
         }
-        let error = arrive(bytes.len() - 1, Ok(())).unwrap_err().to_string();
+        let error = arrive(bytes.len() - 1, ArrivalEnd::Whole).unwrap_err().to_string();
         assert!(error.contains("its end is missing"), "{error}");
-        let report = arrive(bytes.len(), Ok(())).unwrap();
+        let report = arrive(bytes.len(), ArrivalEnd::Whole).unwrap();
         assert_eq!((report.is_same, report.digest), (Some(true), digest), "{report:?}");
         let (spool, _) = open(&disk, &to);
         assert_eq!(answers(&spool), expected);

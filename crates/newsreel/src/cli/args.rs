@@ -1029,6 +1029,9 @@ pub(super) struct EngineConfOptions {
     /// Files on the node with its certificate, its key, and the authorities of members' certificates
     #[arg(long, num_args = 3, value_names = ["CERTIFICATE", "KEY", "CA"])]
     pub(super) tls: Vec<PathBuf>,
+    /// Let the operator change and remove the log, as to give it more room; so can a stolen key of a member
+    #[arg(long)]
+    pub(super) allow_changes: bool,
 }
 
 /// Commands about the configuration that the members of a cluster share

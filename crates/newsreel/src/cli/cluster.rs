@@ -134,8 +134,9 @@ fn end(config: &Config) -> Result<(), CliError> {
     let site = &config.cluster.site;
     say(format_args!(
         "the cluster has ended, and this is a site on one machine, with the same articles and numbers. Remove \
-         [cluster] from {}, and start it with: newsreel serve\nThe log stays on its nodes until its streams are \
-         removed, for instance with: nats stream rm NR_{site}_LOG; nats stream rm KV_NR_{site}_STATE",
+         [cluster] from {}, and start it with: newsreel serve\nThe log stays on its nodes until you remove their \
+         directories, or, once they have their configurations of newsreel cluster engine-conf --allow-changes, its \
+         streams: nats stream rm NR_{site}_LOG; nats stream rm KV_NR_{site}_STATE",
         config.file.display()
     ))
 }

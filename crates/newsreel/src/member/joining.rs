@@ -449,6 +449,7 @@ pub fn node_conf(plan: &NodePlan) -> Result<String, MemberError> {
         route_password: routes,
         operator: key(super::OPERATOR)?,
         system: key(super::SYSTEM)?,
+        allows_changes: plan.allows_changes,
         members: members?,
         tls,
     };

@@ -56,7 +56,7 @@ fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
                 let (to, events) = mpsc::channel();
                 let log = engine.log(Arc::new(move |event| drop(to.send(event))));
                 log.follow(0);
-                let bytes: Arc<[u8]> = vec![b'x'; MESSAGE_BYTES].into();
+                let bytes = cluster::Bytes::from(vec![b'x'; MESSAGE_BYTES]);
                 let append = |counter: usize| {
                     let tag = MessageTag { member: at, incarnation: 1, counter: counter as u64 };
                     log.append(tag, bytes.clone());

@@ -24,7 +24,7 @@ fn host_and_port(address: &str) -> Option<(&str, u16)> {
 }
 
 fn plan(config: &Config, options: &EngineConfOptions) -> Result<NodePlan, CliError> {
-    let EngineConfOptions { node, keys, member, store, route_port, tls } = options;
+    let EngineConfOptions { node, keys, member, store, route_port, tls, allow_changes } = options;
     let cluster = &config.cluster;
     let nodes: Vec<(&str, u16)> =
         cluster.servers.iter().filter_map(|address| host_and_port(address)).collect();
@@ -69,6 +69,7 @@ fn plan(config: &Config, options: &EngineConfOptions) -> Result<NodePlan, CliErr
         keys: keys.clone(),
         members,
         tls,
+        allows_changes: *allow_changes,
     })
 }
 

@@ -230,6 +230,7 @@ impl LocalCluster {
             keys: self.keys(),
             members: self.members.clone(),
             tls: None,
+            allows_changes: false,
         };
         let file = dir.join("nats.conf");
         let text = joining::node_conf(&plan).map_err(problem)?;

@@ -11,12 +11,20 @@ pub struct SnapshotArrival {
     changed: Condvar,
 }
 
+/// Why nothing more of a snapshot arrives.
+#[derive(Debug)]
+pub enum ArrivalEnd {
+    /// It is whole.
+    Whole,
+    /// It cannot be fetched, with the reason.
+    Failed(String),
+}
+
 #[derive(Debug, Default)]
 struct ArrivalState {
     /// Length of what has arrived.
     bytes: u64,
-    /// Whether nothing more arrives, and if that is too early, the reason.
-    end: Option<Result<(), String>>,
+    end: Option<ArrivalEnd>,
     is_given_up: bool,
 }
 
@@ -29,8 +37,8 @@ impl SnapshotArrival {
         !state.is_given_up
     }
 
-    /// Notes that nothing more arrives: the snapshot is whole, or the reason why it is not.
-    pub fn ended(&self, end: Result<(), String>) {
+    /// Notes that nothing more arrives.
+    pub fn ended(&self, end: ArrivalEnd) {
         self.state.lock().end = Some(end);
         self.changed.notify_all();
     }
@@ -41,8 +49,8 @@ impl SnapshotArrival {
         loop {
             match &state.end {
                 _ if state.bytes > bytes => return Ok(state.bytes),
-                Some(Ok(())) => return Ok(state.bytes),
-                Some(Err(why)) => return Err(io::Error::other(why.clone())),
+                Some(ArrivalEnd::Whole) => return Ok(state.bytes),
+                Some(ArrivalEnd::Failed(why)) => return Err(io::Error::other(why.clone())),
                 None => state.wait(&self.changed),
             }
         }

@@ -199,8 +199,8 @@ impl<'a> SnapshotReader<'a> {
         self.len
     }
 
-    /// Reads the frames that are left on a thread of its own, ahead of `act`, which takes them; nothing follows
-    /// an error.
+    /// Reads the frames that are left on a thread of its own, ahead of `act`, which takes them; nothing
+    /// follows an error.
     pub fn read_ahead<T>(
         mut self,
         act: impl FnOnce(&mut dyn Iterator<Item = io::Result<FrameContent>>) -> T,
