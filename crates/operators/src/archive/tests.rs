@@ -99,7 +99,11 @@ impl Archived {
         for n in numbers {
             let wire = wire(n, groups, body);
             let imported = ImportedArticle { wire: wire.as_bytes(), places: b"", arrived: 0 };
-            self.filer.import(&[imported]);
+            // A sync that met a full disk may say so a moment after there is room again.
+            let begun = std::time::Instant::now();
+            while !self.is_here(n) && begun.elapsed() < std::time::Duration::from_secs(5) {
+                self.filer.import(&[imported]);
+            }
         }
         self.spool.settle().unwrap();
     }
