@@ -37,13 +37,33 @@ fn article(id: &str) -> String {
     text
 }
 
+/// What the engine's own measurement sends.
+#[derive(Clone, Copy)]
+enum Payload {
+    /// Text of articles.
+    Articles,
+    /// The same byte again and again, which the engine compresses to nothing on its way.
+    OneByte,
+}
+
+impl Payload {
+    fn bytes(self) -> cluster::Bytes {
+        let some = MESSAGE_BYTES.div_ceil(ARTICLE_BYTES);
+        let mut text = match self {
+            Self::Articles => (0..some).map(|n| article(&format!("<{n}@bench.example>"))).collect(),
+            Self::OneByte => "x".repeat(MESSAGE_BYTES),
+        };
+        text.truncate(MESSAGE_BYTES);
+        cluster::Bytes::from(text)
+    }
+}
+
 /// Measures how many articles of that length the engine takes a second, in messages of 64 KiB of three
 /// clients, each of which reads all.
-fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
+fn engine_rate(nodes: &Nodes, site: &str, payload: Payload, messages: usize) -> f64 {
     let connect = |member: String| {
         let servers = nodes.ports.iter().map(|ports| format!("127.0.0.1:{}", ports[0])).collect();
-        let connection =
-            NatsConnection { site: "bench".into(), member, servers, ..NatsConnection::default() };
+        let connection = NatsConnection { site: site.into(), member, servers, ..NatsConnection::default() };
         Arc::new(NatsEngine::connect(connection).unwrap())
     };
     let first = connect("m0".into());
@@ -56,12 +76,7 @@ fn engine_rate(nodes: &Nodes, messages: usize) -> f64 {
                 let (to, events) = mpsc::channel();
                 let log = engine.log(Arc::new(move |event| drop(to.send(event))));
                 log.follow(0);
-                // Of articles, since the engine compresses messages: others would cost it little.
-                let some = MESSAGE_BYTES.div_ceil(ARTICLE_BYTES);
-                let mut bytes =
-                    (0..some).map(|n| article(&format!("<{n}.{at}@bench.example>"))).collect::<String>();
-                bytes.truncate(MESSAGE_BYTES);
-                let bytes = cluster::Bytes::from(bytes);
+                let bytes = payload.bytes();
                 let append = |counter: usize| {
                     let tag = MessageTag { member: at, incarnation: 1, counter: counter as u64 };
                     log.append(tag, bytes.clone());
@@ -224,13 +239,17 @@ fn what_a_cluster_costs() {
     });
     let local = times(few, |_| drop(client.ask("GROUP test.a").unwrap()));
 
-    let engine = engine_rate(&nodes, articles * ARTICLE_BYTES / MESSAGE_BYTES / 3 + IN_FLIGHT);
+    let messages = articles * ARTICLE_BYTES / MESSAGE_BYTES / 3 + IN_FLIGHT;
+    let engine = engine_rate(&nodes, "bench", Payload::Articles, messages);
+    let engine_of_one_byte = engine_rate(&nodes, "byte", Payload::OneByte, messages);
     let mut members = members_of(&["fe1", "fe2", "fe3"], &scratch, &nodes, KEPT);
     let ports: Vec<u16> = members.iter().map(|member| member.port).collect();
     let filed = feed(&ports, 1, articles, "fed");
-    let filed_by_four = feed(&ports, 4, articles, "four");
     await_same_digest(&members);
     let of_member = memory(&members[0]);
+    let filed_by_four = feed(&ports, 4, articles, "four");
+    await_same_digest(&members);
+    let of_member_of_four = memory(&members[0]);
     let mut client = members[0].client();
     let posted = times(few, |n| {
         let answer = client.post(&format!("<{n}.post@bench.example>"), "test.b").unwrap();
@@ -269,6 +288,7 @@ fn what_a_cluster_costs() {
     };
     let ratio = |rate: f64, of: f64| format!("{rate:.0}/s, {:.2}", rate / of);
     row("the engine's own rate (E)", format!("{engine:.0}/s"), String::new(), "");
+    row("the same in messages of one byte", format!("{engine_of_one_byte:.0}/s"), String::new(), "");
     row("filing by TAKETHIS through three members", ratio(filed, engine), "E".into(), ">= 0.5");
     row("the same over four connections to each", ratio(filed_by_four, engine), "E".into(), ">= 0.5");
     row("the same by one server alone", format!("{alone:.0}/s"), String::new(), "");
@@ -299,7 +319,7 @@ fn what_a_cluster_costs() {
     row("reading one member", ratio(read, read_alone), format!("{read_alone:.0}/s alone"), ">= 0.95");
     row(
         "memory of a member",
-        format!("{of_member:.0} MiB"),
+        format!("{of_member:.0} MiB, {of_member_of_four:.0} after four connections"),
         format!("{of_server:.0} MiB alone"),
         "<= alone + 64 MiB",
     );
