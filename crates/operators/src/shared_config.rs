@@ -294,7 +294,9 @@ fn apply(server: &Server, text: &str, is_over: &dyn Fn() -> bool) -> Result<Stri
     let log = site.spool.shared_log().ok_or(NotApplied::NoCluster)?;
     let own = own_name(site);
     judged(server, text).map_err(|why| NotApplied::Member { name: own.clone(), why: why.to_string() })?;
-    let number = format!("{}-{own}", unix_secs());
+    // Notes change with each text, so two of one second differ: an answer about the first is none about the
+    // second.
+    let number = format!("{}-{}-{own}", unix_secs(), site.spool.note_changes(NoteKind::SharedFile));
     let numbered = format!("{number}\n{text}");
     let others = log.others().into_iter().filter(|other| other.silent < SILENT_MAX);
     let mut members: Vec<String> = others.map(|other| other.name).collect();
