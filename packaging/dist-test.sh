@@ -6,6 +6,8 @@
 # What is not in DIST, or lacks the program that tries it, is left out; that is said, and a failure.
 set -euo pipefail
 
+# The recipes call make, which must not have the options of the call that this is part of.
+unset MAKEFLAGS MFLAGS MAKELEVEL PROFILE
 dist=$(realpath "$1") base=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 [ "$(id -u)" = 0 ] || { echo "this needs root, as it makes roots of its own" >&2; exit 1; }
