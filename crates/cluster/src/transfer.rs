@@ -363,7 +363,8 @@ impl<'a> SnapshotFetch<'a> {
         self.path(FETCHING_SUFFIX)
     }
 
-    /// Fetches the rest, and says so to `arrival`; returns the path of the file, which has another name then.
+    /// Fetches the rest, and notes in `arrival` how far that is. Returns the path of the file, whose name is
+    /// another one then.
     pub fn run(mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<PathBuf, FetchError> {
         let fetched = self.fetch(arrival, progress);
         arrival.ended(match &fetched {

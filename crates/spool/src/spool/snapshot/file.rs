@@ -22,7 +22,7 @@ const PLACE_BYTES: usize = 8;
 pub(crate) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// Largest content of a frame: a frame of usual size and the longest article.
 const CONTENT_BYTES_MAX: usize = (1 << 30) + (64 << 20);
-/// Level of compression: the fastest, since a member that joins waits for it.
+/// Level of compression: a fast one, since a member that joins waits for it.
 const LEVEL: i32 = 1;
 /// Frames that wait to be compressed, or to be applied.
 const FRAMES_AHEAD: usize = 2;
