@@ -160,7 +160,8 @@ test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = qemu-aarch6
 test-aarch64: ## unit tests as a program for 64-bit ARM, under qemu-user
 	rustup target add $(ARM)
 	@# qemu knows nothing of the hints with which files are marked.
-	$(CARGO) test --locked --target $(ARM) -p netnews -p disk -p spool --lib -- --skip a_mark_stays_with_the_file
+	$(CARGO) test --locked --target $(ARM) -p netnews -p disk \
+	  -p spool-base -p spool-journal -p spool-history -p spool-methods -p spool --lib -- --skip a_mark_stays_with_the_file
 
 ##@ Measure
 

@@ -1,9 +1,9 @@
 //! Entry points for the targets in `fuzz/`: functions that read octets from a file and are not public
 //! otherwise. Nothing else calls these.
 
-use crate::base::key::ArticleKey;
-use crate::method::cnfs::record::{self, RecordHeader};
-use crate::method::tree_file_again;
+use spool_base::key::ArticleKey;
+use spool_methods::cnfs::record::{self, RecordHeader};
+use spool_methods::tree_file_again;
 
 /// Reads a file of a tree (`docs/formats/tree.md`) and writes its article again in both forms; returns `None`
 /// if the file is damaged or none of ours.
@@ -47,5 +47,5 @@ pub fn snapshot_again(content: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns the files of a record, with CRLF and with LF.
 pub fn tree_files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
-    crate::method::tree_files_of(record)
+    spool_methods::tree_files_of(record)
 }

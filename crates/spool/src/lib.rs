@@ -84,41 +84,17 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod apply;
-mod base;
 mod care;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod index;
-mod journal;
-mod method;
 mod open;
 mod read;
 mod reader;
 mod spool;
 mod write;
 
-pub use base::codec::{ByteReader, put_bytes, put_varint};
-pub use base::config;
-pub use base::config::{
-    BufferConfig, BufferOrder, ClassConfig, Commit, CommitError, CompressConfig, Durability, ExpireConfig,
-    Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
-    SpoolConfig, TreeConfig,
-};
-pub use base::digest::SiteDigest;
-pub use base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
-pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
-pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
-pub use base::ids::{GroupFlag, GroupId};
-pub use base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
-pub use base::latency::{LatencyCounts, LatencyHistogram};
-pub use base::leaving::{ExpiryHook, LeavingArticle};
-pub use base::limits::POSITION_BYTES_MAX;
-pub use base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
-pub use base::status::{
-    BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
-};
-pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, FetchedRecord, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::{BufferUsage, Buffers};
 pub use care::expire::{
@@ -139,16 +115,10 @@ pub use index::change::{
     LocatedArticle, NewArticle,
 };
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
-pub use index::history::{Reservation, Reservations};
 pub use index::shared_log::{
     JobLead, LogNodeOverview, MemberOverview, OtherMember, SharedLog, SharedLogOverview, SharedLogStatus,
     settled_time,
 };
-pub use journal::{
-    ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
-    ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,
-};
-pub use method::packing::DictionaryStatus;
 pub use open::recovery::presence::{away, exists};
 pub use open::recovery::{GivenUp, LossReason, RecoveryReport};
 pub use read::Lookup;
@@ -162,5 +132,32 @@ pub use spool::snapshot::arrival::{ArrivalEnd, SnapshotArrival};
 pub use spool::snapshot::restore::{RestoreReport, RestoreTarget, restore, restore_arriving};
 pub use spool::snapshot::write::{SnapshotReport, Snapshots};
 pub use spool::{OfferAnswer, Spool};
+pub use spool_base::codec::{ByteReader, put_bytes, put_varint};
+pub use spool_base::config;
+pub use spool_base::config::{
+    BufferConfig, BufferOrder, ClassConfig, Commit, CommitError, CompressConfig, Durability, ExpireConfig,
+    Floor, FreeMin, HeaderCondition, HistoryShape, HotMemory, NEVER, OverviewShape, Retention, RuleConfig,
+    SpoolConfig, TreeConfig,
+};
+pub use spool_base::digest::SiteDigest;
+pub use spool_base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
+pub use spool_base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, PATH_BYTES_MAX, RowFacts, TaggedFields};
+pub use spool_base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
+pub use spool_base::ids::{GroupFlag, GroupId};
+pub use spool_base::key::{ArticleKey, KeyBits, KeyHasher, inn_hash};
+pub use spool_base::latency::{LatencyCounts, LatencyHistogram};
+pub use spool_base::leaving::{ExpiryHook, LeavingArticle};
+pub use spool_base::limits::POSITION_BYTES_MAX;
+pub use spool_base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
+pub use spool_base::status::{
+    BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, RowSavings, SpoolMetrics,
+};
+pub use spool_base::token::{MethodKind, Token};
+pub use spool_history::{Reservation, Reservations};
+pub use spool_journal::{
+    ArticleRow, Cursor, Deferrals, DeferredArticle, JournalBatch, JournalEvent, JournalMark,
+    ODD_ANSWER_BYTES_MAX, OddAnswerRecord, Pin, Tail, TailStart,
+};
+pub use spool_methods::packing::DictionaryStatus;
 pub use write::estimate::{Estimator, ProspectiveArticle};
 pub use write::expire::ExpireReport;

@@ -3,14 +3,14 @@
 //! Lost pages show zeros, which mean "overwritten" and "never seen", so they are rebuilt before a look-up
 //! reports that something is missing (decision 30).
 
-use crate::base::error::ReadError;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::fold::SharedIndexes;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::locked::LockedWriter;
 use disk::ReadMode;
+use spool_base::error::ReadError;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
 use std::io;
 use std::sync::atomic::Ordering;
 

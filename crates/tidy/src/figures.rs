@@ -33,8 +33,8 @@ const FIGURES: &[(&str, &str, &str)] = &[
     ("docs/formats/dictionary.md", "(or the first {b} of them)", "SAMPLES_BYTES_MAX"),
     ("docs/formats/groups.md", "in steps of {b}", "RESERVE_BYTES"),
     ("docs/formats/history.md", "to (*s* + 1) x 2^20 - 1, {n} bytes each", "RECORD_BYTES"),
-    ("docs/formats/history.md", "tested on opening with {n} records", "history::SAMPLES"),
-    ("docs/formats/journal.md", "| length of the payload, 1 to {n} |", "journal::ROW_BYTES_MAX"),
+    ("docs/formats/history.md", "tested on opening with {n} records", "spool-history::SAMPLES"),
+    ("docs/formats/journal.md", "| length of the payload, 1 to {n} |", "spool-journal::ROW_BYTES_MAX"),
     ("docs/formats/journal.md", "has reached {b}", "config::journal_file_bytes"),
     ("docs/formats/journal.md", "some {b} ", "GAP_BYTES"),
     ("docs/formats/journal.md", "(varints to the end; at most {n} a row)", "VOIDS_PER_ROW_MAX"),
@@ -214,7 +214,7 @@ fn in_words(value: u64) -> String {
 /// as `MAY_BE_IGNORED | n`, and the old form of a row a name that ends in `_OLD`.
 fn row_kinds(tree: &Tree) -> Vec<Finding> {
     let page = tree.files.iter().find(|file| file.path == "docs/formats/journal.md");
-    let rows = tree.files.iter().find(|file| file.path.ends_with("journal/row.rs"));
+    let rows = tree.files.iter().find(|file| file.path.ends_with("spool-journal/src/row.rs"));
     let (Some(page), Some(rows)) = (page, rows) else { return Vec::new() };
     let kinds = rows.code.lines().filter_map(|line| {
         let (name, value) = line.trim().strip_prefix("pub const ")?.split_once(": u8 = ")?;
@@ -332,7 +332,7 @@ mod tests {
     fn rows_methods_and_magics_that_are_missing_are_reported() {
         let files = [
             (
-                "crates/spool/src/journal/row.rs",
+                "crates/spool-journal/src/row.rs",
                 "pub const GROUP_REMOVED: u8 = 5;\npub const LOST: u8 = 17;\npub const BEGUN: u8 = \
                     MAY_BE_IGNORED | 1;\n",
             ),

@@ -34,7 +34,17 @@ const OTHER_WORDS_FILE: &str = "crates/tidy/src/rules.rs";
 /// Columns that a line of prose or code may have.
 const LINE_CHARS_MAX: usize = 110;
 /// The crates whose sources keep to that with their messages too; in the others, comments do.
-const NARROW_CRATES: &[&str] = &["netnews", "disk", "spool", "newscache", "lab"];
+const NARROW_CRATES: &[&str] = &[
+    "netnews",
+    "disk",
+    "spool-base",
+    "spool-journal",
+    "spool-history",
+    "spool-methods",
+    "spool",
+    "newscache",
+    "lab",
+];
 /// Pages with longer lines: this one is generated from texts without line ends.
 const WIDE_PAGES: &[&str] = &["docs/config.md"];
 
@@ -118,11 +128,15 @@ const WORLDLY: &[&str] = &[
 /// Calls that apply changes.
 const APPLYING: &[&str] = &["spool.apply(", "spool().apply(", "Spool::apply(", ".try_apply("];
 
-/// Folders of the spool whose code runs the same on every machine that applies the same changes.
-const FOLDING: &[&str] =
-    &["crates/spool/src/base/", "crates/spool/src/index/", "crates/spool/src/write/commit"];
+/// Folders of the article storage whose code runs the same on every machine that applies the same changes.
+const FOLDING: &[&str] = &[
+    "crates/spool-base/src/",
+    "crates/spool-history/src/",
+    "crates/spool/src/index/",
+    "crates/spool/src/write/commit",
+];
 /// A file there that is about offers, which every machine has for itself.
-const OWN_OFFERS: &str = "crates/spool/src/index/history/reservation.rs";
+const OWN_OFFERS: &str = "crates/spool-history/src/reservation.rs";
 /// Clocks, and sources of random numbers.
 const UNREPEATABLE: &[&str] = &[
     "clock::unix_",
@@ -354,7 +368,7 @@ const NAMED_FOLDERS: &[&str] = &["crates/", "docs/", "fuzz/", "packaging/"];
 /// Pages on the source, which name some files of it without their folders.
 const SOURCE_PAGES: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/parts.md"];
 
-/// Files that a page names, such as `crates/spool/src/base/token.rs`, or a folder of them.
+/// Files that a page names, such as `crates/spool-base/src/token.rs`, or a folder of them.
 fn files_named_exist(tree: &Tree) -> Vec<Finding> {
     let is_end_of_a_path = |name: &str| {
         let end = format!("/{name}");

@@ -1,14 +1,14 @@
 //! Filing articles and remembering Message-IDs.
 
 use super::hashes::ImportedHashes;
-use crate::base::error::SpoolTrouble;
-use crate::base::latency::LatencyHistogram;
 use crate::index::change::{Change, ChangeOutcome, CommitTicket};
 use crate::index::fold::SharedIndexes;
-use crate::index::history::HistoryLookup;
-use crate::method::packing::PackedArticle;
 use crate::write::commit::SpoolWriter;
 use crate::write::locked::LockedWriter;
+use spool_base::error::SpoolTrouble;
+use spool_base::latency::LatencyHistogram;
+use spool_history::HistoryLookup;
+use spool_methods::packing::PackedArticle;
 use std::ops::DerefMut;
 use std::time::Instant;
 

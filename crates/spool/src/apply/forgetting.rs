@@ -1,7 +1,7 @@
 //! [`HourlyForgetting`]: old Message-IDs are forgotten before the first change of each hour.
 
-use crate::base::error::SpoolTrouble;
 use crate::write::locked::LockedWriter;
+use spool_base::error::SpoolTrouble;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Old Message-IDs are forgotten once in so many seconds.

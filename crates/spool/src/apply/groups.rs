@@ -1,12 +1,12 @@
 //! Creation, change and removal of groups.
 
-use crate::base::error::{SpoolTrouble, TroubleKind};
-use crate::base::limits::NUMBER_MAX;
 use crate::index::change::GroupUpdate;
 use crate::index::groups::{GroupTable, NewGroup};
 use crate::index::promise::MARGIN_MIN;
-use crate::journal::{GroupRow, JournalRow};
 use crate::write::commit::SpoolWriter;
+use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_base::limits::NUMBER_MAX;
+use spool_journal::{GroupRow, JournalRow};
 use std::collections::HashSet;
 
 /// Maximum length of a description or creator of a group, in bytes.

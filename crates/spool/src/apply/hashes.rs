@@ -1,14 +1,14 @@
 //! [`ImportedHashes`]: Message-IDs that another server has seen, and that are known only as INN's hashes.
 //!
-//! Marks in history show whether any is remembered ([`crate::base::moved`]): only while marks exist are
+//! Marks in history show whether any is remembered ([`spool_base::moved`]): only while marks exist are
 //! unknown Message-IDs looked up by hash as well.
 
-use crate::base::key::{ArticleKey, inn_hash};
-use crate::base::moved::{MARK_SECS, PERIOD_HOURS, hash_key, mark_key, period_key};
 use crate::index::change::{ArticleIdent, Change};
 use crate::index::fold::SharedIndexes;
-use crate::index::history::HistoryLookup;
 use disk::clock::unix_secs;
+use spool_base::key::{ArticleKey, inn_hash};
+use spool_base::moved::{MARK_SECS, PERIOD_HOURS, hash_key, mark_key, period_key};
+use spool_history::HistoryLookup;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Knowledge of whether there are hashes of another server.

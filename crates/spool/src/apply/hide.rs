@@ -4,13 +4,13 @@
 //! before anything is hidden. Unlike cancelling, this frees no space, so it is refused on a full disk.
 
 use super::Applier;
-use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
-use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
-use crate::base::key::ArticleKey;
 use crate::index::change::{Change, ChangeOutcome, LocatedArticle};
-use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::write::commit::SpoolWriter;
+use spool_base::error::{ReadError, SpoolTrouble, TroubleKind};
+use spool_base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
+use spool_base::key::ArticleKey;
+use spool_journal::JournalRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

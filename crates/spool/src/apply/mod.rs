@@ -10,14 +10,14 @@ pub(crate) mod hashes;
 mod hide;
 pub(crate) mod withdraw;
 
-use crate::base::error::{SpoolTrouble, TroubleKind};
-use crate::base::limits::POSITION_BYTES_MAX;
 use crate::index::change::{Change, ChangeKind, ChangeOutcome};
 use crate::index::fold::{SITES_MAX, SharedIndexes};
 use crate::index::notes::is_storable;
-use crate::journal::JournalRow;
 use crate::write::locked::LockedWriter;
 use groups::GroupRows;
+use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_base::limits::POSITION_BYTES_MAX;
+use spool_journal::JournalRow;
 
 /// Maximum length of a site's name, in bytes.
 const SITE_NAME_BYTES_MAX: usize = 255;

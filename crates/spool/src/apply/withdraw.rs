@@ -4,19 +4,19 @@
 //! withdrawn.
 
 use super::Applier;
-use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
 use crate::index::change::{ArticleIdent, Change, ChangeOutcome, LocatedArticle};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::GroupTable;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::{SpoolWriter, trouble};
 use crate::write::locked::LockedWriter;
 use disk::ReadMode;
+use spool_base::error::{ReadError, SpoolTrouble, TroubleKind};
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_journal::JournalRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -5,15 +5,9 @@
 //! before. A crash before it leaves the spool as it was; after it, the next opening finds or completes the
 //! new state (`docs/states.md`).
 
-use crate::base::config::{BufferConfig, Commit};
-use crate::base::error::SpoolError;
-use crate::base::token::MethodKind;
 use crate::index::fold::SharedIndexes;
 use crate::index::residents::{Residents, ResidentsState};
 use crate::index::rings::RingClass;
-use crate::journal::{JournalRow, VolumeRow};
-use crate::method::cnfs::{Cycbuff, FoundBuffer};
-use crate::method::{Cyclic, Volume, VolumeTable};
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
@@ -21,6 +15,12 @@ use crate::write::commit::SpoolWriter;
 use crate::write::locked::LockedWriter;
 use disk::Progress;
 use disk::clock::unix_secs;
+use spool_base::config::{BufferConfig, Commit};
+use spool_base::error::SpoolError;
+use spool_base::token::MethodKind;
+use spool_journal::{JournalRow, VolumeRow};
+use spool_methods::cnfs::{Cycbuff, FoundBuffer};
+use spool_methods::{Cyclic, Volume, VolumeTable};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -13,12 +13,6 @@ pub use what_if::{WhatIf, WhatIfRow};
 
 use crate::apply::forgetting::HourlyForgetting;
 use crate::apply::withdraw::remove_files;
-use crate::base::config::{ExpireConfig, SpoolConfig};
-use crate::base::error::SpoolTrouble;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::leaving::ExpiryHook;
-use crate::base::ordered::{Ordered, rank};
 use crate::index::fold::SharedIndexes;
 use crate::index::kept::KeptEntry;
 use crate::read::Lookup;
@@ -32,6 +26,12 @@ use crate::write::syncer::failed_sync;
 use disk::Progress;
 use disk::clock::unix_secs;
 use explain::ExpiryExplainer;
+use spool_base::config::{ExpireConfig, SpoolConfig};
+use spool_base::error::SpoolTrouble;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::leaving::ExpiryHook;
+use spool_base::ordered::{Ordered, rank};
 use std::sync::Arc;
 use survey::{Survey, fingerprint};
 

@@ -1,13 +1,13 @@
 //! Explanations of opaque things: tokens, Message-IDs, buffers.
 
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::fold::SharedIndexes;
-use crate::method::cnfs::record::{self, RecordHeader};
 use crate::read::Lookup;
 use crate::reader::SpoolReader;
 use disk::ReadMode;
 use netnews::date;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_methods::cnfs::record::{self, RecordHeader};
 use std::path::PathBuf;
 
 /// Explanation of one article.

@@ -1,9 +1,9 @@
 //! Findings of checks, with the data that repairs need.
 
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::groups::Group;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
 use std::collections::HashMap;
 use std::path::PathBuf;
 

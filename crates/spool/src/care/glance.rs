@@ -1,13 +1,13 @@
 //! Overview of a spool that cannot be opened because the disk of a buffer is missing: from its last
 //! checkpoint and the headers of its buffers. Changes and locks nothing.
 
-use crate::base::config::{BufferConfig, SpoolConfig};
-use crate::base::error::SpoolError;
 use crate::index::checkpoint::Checkpoint;
-use crate::method::cnfs::FoundBuffer;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::presence;
 use disk::Disk;
+use spool_base::config::{BufferConfig, SpoolConfig};
+use spool_base::error::SpoolError;
+use spool_methods::cnfs::FoundBuffer;
 use std::sync::Arc;
 
 /// Visible state of a spool that is not open.

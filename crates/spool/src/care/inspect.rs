@@ -4,16 +4,16 @@
 //! conditions, but continues after a failure, so that everything is reported at once. Does not look for
 //! damage: see `verify`.
 
-use crate::base::config::{BufferConfig, SpoolConfig};
-use crate::base::error::SpoolError;
-use crate::base::ids::GroupFlag;
 use crate::index::checkpoint::Checkpoint;
-use crate::journal::{GroupsFile, JournalReader, JournalRow, VolumeRow};
-use crate::method::cnfs::FoundBuffer;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{presence, read_secret, trees};
 use crate::open::space;
 use disk::{Disk, OpenMode};
+use spool_base::config::{BufferConfig, SpoolConfig};
+use spool_base::error::SpoolError;
+use spool_base::ids::GroupFlag;
+use spool_journal::{GroupsFile, JournalReader, JournalRow, VolumeRow};
+use spool_methods::cnfs::FoundBuffer;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -113,11 +113,11 @@ fn look_at_buffer(
     // A server would write to it; if none runs, no other process may use it.
     match disk.open(&buffer.path, OpenMode::Existing) {
         Ok(file) if !is_running => match file.try_lock() {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(crate::method::cnfs::in_use(&buffer.path)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(spool_methods::cnfs::in_use(&buffer.path)),
             _ => Ok(()),
         },
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy && !is_running => {
-            Err(crate::method::cnfs::in_use(&buffer.path))
+            Err(spool_methods::cnfs::in_use(&buffer.path))
         }
         Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy) => {
             Err(SpoolError::io("open buffer", &buffer.path)(e))
@@ -171,7 +171,7 @@ fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Vec<S
     let lost = checkpoint.volumes.iter().filter(|(v, state)| {
         let named = names.contains(&v.name.as_str()) || classes.contains(&v.name.as_str());
         let used = state.written > state.read || checkpoint.keeps_in(v.id);
-        !named && used && v.method != crate::base::token::MethodKind::Memory as u8
+        !named && used && v.method != spool_base::token::MethodKind::Memory as u8
     });
     lost.map(|(volume, _)| crate::open::recovery::not_configured(volume)).collect()
 }
@@ -186,7 +186,7 @@ fn groups(
     groups
         .extend(checkpoint.iter().flat_map(|c| &c.groups).map(|g| (g.row.name.clone(), g.row.flag.clone())));
     let mut rows = JournalReader::open(disk, &paths.journal, checkpoint.map(|c| c.position))?;
-    while let Some((_, payload)) = rows.next()? {
+    while let Some((_, payload)) = rows.next_row()? {
         match JournalRow::decode(payload) {
             Some(JournalRow::Group(row)) => {
                 groups.insert(row.name, row.flag);

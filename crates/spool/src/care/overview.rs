@@ -6,14 +6,14 @@
 //! only briefly, never while a block is read, compressed or written. The server does both in background
 //! threads; the remnants of a crash are described in `docs/formats/overview.md`.
 
-use crate::base::ids::GroupId;
-use crate::base::ordered::{Ordered, rank};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
 use crate::index::overview::{BlockLocation, BlockRef, BlockRows, OverviewSegment, REST_PART, packed};
 use crate::write::locked::LockedWriter;
 use disk::ReadMode;
 use disk::clock::unix_secs;
+use spool_base::ids::GroupId;
+use spool_base::ordered::{Ordered, rank};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

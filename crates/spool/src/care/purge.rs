@@ -6,11 +6,6 @@
 //! Called by `newsreel purge`.
 
 use crate::apply::withdraw::living_numbers;
-use crate::base::error::{ReadError, SpoolTrouble, TroubleKind};
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
-use crate::base::xref::pairs_of_line;
 use crate::index::change::{ArticleIdent, Change, LocatedArticle};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::GroupTable;
@@ -20,6 +15,11 @@ use crate::write::locked::LockedWriter;
 use disk::{Progress, ReadMode};
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
+use spool_base::error::{ReadError, SpoolTrouble, TroubleKind};
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_base::xref::pairs_of_line;
 use std::collections::HashSet;
 
 /// Bytes of overview rows read, and articles removed, in one batch: some 500 articles.

@@ -7,9 +7,6 @@
 //! the rows that record the change, and then cannot fail. The caller makes the configuration durable
 //! beforehand, so a crash at any point leaves a spool that opens with it (`docs/states.md`).
 
-use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
-use crate::base::error::{SpoolError, SpoolTrouble};
-use crate::base::token::MethodKind;
 use crate::care::buffers::{must_be_blank, new_residents, remove_residents};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
@@ -17,9 +14,6 @@ use crate::index::kept::KeptList;
 use crate::index::residents::Residents;
 use crate::index::rings::RingClass;
 use crate::index::rules::{CLASSES_MAX, StorageRules};
-use crate::journal::{JournalRow, VolumeRow};
-use crate::method::cnfs::Cycbuff;
-use crate::method::{Cyclic, MemoryVolume, Volume, VolumeTable, tree_header};
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{cannot_resize, indexes, marks, secret_of, trees};
 use crate::write::commit::SpoolWriter;
@@ -28,6 +22,12 @@ use crate::write::locked::LockedWriter;
 use crate::write::manager::Class;
 use crate::write::policy::ExpiryPolicy;
 use disk::clock::unix_secs;
+use spool_base::config::{BufferConfig, ClassConfig, SpoolConfig};
+use spool_base::error::{SpoolError, SpoolTrouble};
+use spool_base::token::MethodKind;
+use spool_journal::{JournalRow, VolumeRow};
+use spool_methods::cnfs::Cycbuff;
+use spool_methods::{Cyclic, MemoryVolume, Volume, VolumeTable, tree_header};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -8,22 +8,22 @@ mod error;
 mod kept;
 mod rows;
 
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::care::finding::{FINDINGS_MAX, Finding, SpoolDamage, VerifyReport};
 use crate::care::verify::Verifier;
-use crate::index::history::HistoryLookup;
 use crate::index::residents::residents_between;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::JournalRow;
-use crate::method::cnfs::record;
 use crate::write::commit::SpoolWriter;
 use disk::clock::unix_secs;
 use disk::{FileAccess, Progress, ReadMode, durable_replace};
 pub use error::RepairError;
 use kept::KeptRepair;
 use rows::{LossPolicy, RowSearch};
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
+use spool_methods::cnfs::record;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -258,7 +258,7 @@ impl<'s> Repairer<'s> {
         }
         self.verifier.writer.checkpoint()?;
         let dir = self.verifier.shared.config.dir.join("journal");
-        let removed = self.verifier.shared.disk.remove(&dir.join(crate::journal::file_name(start)));
+        let removed = self.verifier.shared.disk.remove(&dir.join(spool_journal::file_name(start)));
         removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
         self.verifier.shared.disk.sync_dir(&dir)
     }

@@ -1,21 +1,21 @@
 //! The state of the spool in numbers: measured every few seconds, reported at any time.
 
-use crate::base::config::SpoolConfig;
-use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, RowSavings, SpoolMetrics};
-use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint;
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::LiveSet;
-use crate::index::history::Reservations;
 use crate::index::overview::{GroupOverview, RowEntry};
-use crate::journal::{self, Readers};
-use crate::method::cnfs::Cycbuff;
-use crate::method::packing::DictionaryStatus;
-use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::SpoolPaths;
 use crate::write::locked::LockedWriter;
 use arc_swap::ArcSwap;
 use disk::clock::unix_secs;
+use spool_base::config::SpoolConfig;
+use spool_base::status::{BufferStatus, ClassStatus, KeptStatus, RowSavings, SpoolMetrics};
+use spool_base::token::{MethodKind, Token};
+use spool_history::Reservations;
+use spool_journal::Readers;
+use spool_methods::cnfs::Cycbuff;
+use spool_methods::packing::DictionaryStatus;
+use spool_methods::{Cyclic, Retained, rates};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -104,7 +104,8 @@ impl<'s> SpoolMeter<'s> {
             }
         }
         status.history_bytes = self.shared.history.log_bytes() + self.shared.history.index_bytes();
-        let files = journal::starts(&*self.shared.disk, &SpoolPaths::new(&self.shared.config.dir).journal)?;
+        let files =
+            spool_journal::starts(&*self.shared.disk, &SpoolPaths::new(&self.shared.config.dir).journal)?;
         status.journal_bytes = files.first().map_or(0, |start| journal_end.saturating_sub(*start));
         status.measured = now;
         self.measured.store(Arc::new(status));

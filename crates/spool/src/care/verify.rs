@@ -14,7 +14,6 @@ mod kept;
 
 use crate::care::finding::{FINDINGS_MAX, SpoolDamage, VerifyReport};
 use crate::index::fold::SharedIndexes;
-use crate::journal::Readers;
 use crate::read::Lookup;
 use crate::write::locked::LockedWriter;
 use crate::write::mending::touch_maps;
@@ -25,6 +24,7 @@ use groups::GroupCheck;
 use history::HistoryCheck;
 use indexes::IndexCheck;
 use kept::KeptCheck;
+use spool_journal::Readers;
 
 /// Checks of an open spool; see the module's documentation.
 #[derive(Debug, Clone, Copy)]

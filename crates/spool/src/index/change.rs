@@ -4,14 +4,14 @@
 //! is its own affair, so the same changes, in the same order and with the same times, make the same site on
 //! any machine. Applied by [`crate::Spool::apply`]; made by [`crate::ChangeMaker`].
 
-use crate::base::facts::TaggedFields;
-use crate::base::ids::GroupId;
-use crate::base::key::{ArticleKey, KeyHasher};
-use crate::base::moved::hash_key;
-use crate::base::note::NoteKind;
-use crate::base::token::Token;
 use crate::index::groups::{GroupChange, GroupTable, NewGroup};
 use netnews::overview_row::OverviewFields;
+use spool_base::facts::TaggedFields;
+use spool_base::ids::GroupId;
+use spool_base::key::{ArticleKey, KeyHasher};
+use spool_base::moved::hash_key;
+use spool_base::note::NoteKind;
+use spool_base::token::Token;
 
 /// One change.
 #[derive(Debug, Clone, Copy)]

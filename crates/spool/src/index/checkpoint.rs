@@ -7,21 +7,20 @@
 mod old;
 mod sections;
 
-use crate::base::digest::SetSum;
-use crate::base::error::SpoolError;
-use crate::base::hidden::HiddenArticle;
-use crate::base::ids::GroupId;
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
-use crate::index::history;
 use crate::index::kept::KeptState;
 use crate::index::notes::KeyedNote;
 use crate::index::overview::{BlockRef, BlockRows, OverviewSegment, OverviewSegments, SegmentState};
 use crate::index::residents::ResidentsState;
 use crate::index::rings::Ring;
-use crate::journal::{GroupRow, VolumeRow};
 use disk::{Disk, DiskFile, FileAccess, OpenMode, durable_replace};
 use sections::CheckpointError;
+use spool_base::digest::SetSum;
+use spool_base::error::SpoolError;
+use spool_base::hidden::HiddenArticle;
+use spool_base::ids::GroupId;
+use spool_journal::{GroupRow, VolumeRow};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,7 +80,7 @@ pub(crate) struct Checkpoint {
     pub boot_id: [u8; 16],
     pub closed: bool,
     pub identity: String,
-    pub history: history::RecordRange,
+    pub history: spool_history::RecordRange,
     /// When Message-IDs were last forgotten, Unix seconds; 0: not recorded.
     pub forgotten_at: u32,
     /// Sum of the known Message-IDs; `None`: sums are not recorded.

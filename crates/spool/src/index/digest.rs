@@ -1,7 +1,7 @@
 //! The digest of a site: a sum of all that its readers, peers and history can see.
 
-use crate::base::digest::{SetSum, SiteDigest, of_parts};
 use crate::index::fold::SharedIndexes;
+use spool_base::digest::{SetSum, SiteDigest, of_parts};
 use std::sync::atomic::Ordering;
 
 impl SharedIndexes {

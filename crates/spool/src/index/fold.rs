@@ -5,17 +5,8 @@
 //! updates never stop half-way: a row that cannot be written stays in memory, and `failed` makes the writer
 //! stop accepting.
 
-use crate::base::bug::{self, own_bug};
-use crate::base::config::SpoolConfig;
-use crate::base::digest::{SetSum, of_number};
-use crate::base::error::SpoolTrouble;
-use crate::base::ids::{GroupId, GroupNames};
-use crate::base::key::{ArticleKey, KeyHasher};
-use crate::base::ordered::{Ordered, rank};
-use crate::base::token::{MethodKind, Token};
 use crate::index::groups::{Group, GroupTable, NewGroup, SharedGroups};
 use crate::index::hidden::{HiddenIndex, PendingHides};
-use crate::index::history::{History, HistoryLookup};
 use crate::index::kept::KeptList;
 use crate::index::notes::{KeyedNote, Notes};
 use crate::index::overtaken::OverwriteWatches;
@@ -29,12 +20,21 @@ use crate::index::rings::Rings;
 use crate::index::row_headers::RowHeaders;
 use crate::index::rules::StorageRules;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::{ArticleRow, GroupRow, GroupsFile, JournalRow, VolumeRow};
-use crate::method::packing::ArticlePacker;
-use crate::method::{Cyclic, LivingLookup, Volume, Volumes};
 use arc_swap::ArcSwap;
 use disk::Disk;
 use netnews::decimal::append_decimal;
+use spool_base::config::SpoolConfig;
+use spool_base::digest::{SetSum, of_number};
+use spool_base::error::SpoolTrouble;
+use spool_base::ids::{GroupId, GroupNames};
+use spool_base::key::{ArticleKey, KeyHasher};
+use spool_base::ordered::{Ordered, rank};
+use spool_base::token::{MethodKind, Token};
+use spool_base::{bug, own_bug};
+use spool_history::{History, HistoryLookup};
+use spool_journal::{ArticleRow, GroupRow, GroupsFile, JournalRow, VolumeRow};
+use spool_methods::packing::ArticlePacker;
+use spool_methods::{Cyclic, LivingLookup, Volume, Volumes};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;

@@ -5,13 +5,13 @@
 //! while it is hidden, so overwriting, expiry and repair treat hidden articles like any others. While nothing
 //! is hidden, readers pay for one load of a counter.
 
-use crate::base::digest::{SetSum, of_id, of_parts};
-use crate::base::hidden::HiddenArticle;
-use crate::base::ids::GroupId;
-use crate::base::key::{ArticleKey, KeyHasher};
-use crate::base::token::{MethodKind, Token};
-use crate::journal::ArticleRow;
 use lock_order::{INNERMOST, OrderedRw};
+use spool_base::digest::{SetSum, of_id, of_parts};
+use spool_base::hidden::HiddenArticle;
+use spool_base::ids::GroupId;
+use spool_base::key::{ArticleKey, KeyHasher};
+use spool_base::token::{MethodKind, Token};
+use spool_journal::ArticleRow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,12 +9,12 @@
 //! checkpoint. Invariant: an entry that is taken and not put back belongs to an article that was removed.
 //! [`KeptSnapshot`] reads the entries while the writer continues.
 
-use crate::base::codec::{ByteReader, put_bytes, put_u64, put_varint};
-use crate::base::ids::GroupId;
-use crate::base::key::{ArticleKey, KeyHasher};
 use crate::index::ages::ArrivalHistogram;
 use crate::index::weights::GroupWeights;
 use disk::{Disk, DiskFile, OpenMode};
+use spool_base::codec::{ByteReader, put_bytes, put_u64, put_varint};
+use spool_base::ids::GroupId;
+use spool_base::key::{ArticleKey, KeyHasher};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -473,7 +473,7 @@ fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
     put_u64(e.thread, out);
     put_varint(e.stored_bytes, out);
     let mut numbers = Vec::new();
-    crate::journal::put_numbers(&e.numbers, &mut numbers);
+    spool_journal::put_numbers(&e.numbers, &mut numbers);
     put_bytes(&numbers, out);
 }
 
@@ -507,7 +507,7 @@ fn decode(r: &mut ByteReader<'_>, has_thread: bool, numbers: Vec<(GroupId, u64)>
         stored_bytes: r.varint()?,
         numbers,
     };
-    crate::journal::read_numbers(r.bytes()?, &mut e.numbers).then_some(e)
+    spool_journal::read_numbers(r.bytes()?, &mut e.numbers).then_some(e)
 }
 
 fn file_name(number: u64) -> String {

@@ -10,7 +10,6 @@ mod digest;
 pub(crate) mod fold;
 pub(crate) mod groups;
 pub(crate) mod hidden;
-pub(crate) mod history;
 pub(crate) mod kept;
 pub(crate) mod notes;
 pub(crate) mod overtaken;

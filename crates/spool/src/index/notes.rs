@@ -3,11 +3,11 @@
 //! Each kind has a bounded table, in which the newest note comes last. Notes are read while articles and
 //! messages are judged; as long as there are none of a kind, that costs one load of a counter.
 
-use crate::base::codec::{ByteReader, put_bytes, put_sized, put_varint};
-use crate::base::digest::{SetSum, of_parts};
-use crate::base::key::KeyHasher;
-use crate::base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 use lock_order::{INNERMOST, OrderedRw};
+use spool_base::codec::{ByteReader, put_bytes, put_sized, put_varint};
+use spool_base::digest::{SetSum, of_parts};
+use spool_base::key::KeyHasher;
+use spool_base::note::{NOTE_KEY_BYTES_MAX, NOTE_VALUE_BYTES_MAX, Note, NoteKind};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -3,8 +3,8 @@
 //!
 //! Without watches, an overwritten article costs one load of a flag.
 
-use crate::base::ids::GroupId;
-use crate::base::ordered::{Ordered, rank};
+use spool_base::ids::GroupId;
+use spool_base::ordered::{Ordered, rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of articles remembered until their reader asks for them; further ones are only counted.

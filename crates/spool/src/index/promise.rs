@@ -4,7 +4,7 @@
 //! journal rows may be lost, every group continues after its promised numbers; after a mere crash no number
 //! is skipped. The size of a promise depends on how many numbers a group uses between two syncs.
 
-use crate::journal::GroupRow;
+use spool_journal::GroupRow;
 
 /// Numbers promised in advance for a quiet group: the most that it skips after a power cut.
 pub(crate) const MARGIN_MIN: u64 = 64;

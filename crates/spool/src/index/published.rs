@@ -1,14 +1,14 @@
 //! Accepted articles as the folds publish them in the indexes. Used by [`super::fold`].
 
-use crate::base::hidden::HiddenArticle;
-use crate::base::ids::GroupId;
-use crate::base::key::KeyHasher;
 use crate::index::groups::{GroupState, GroupTable};
 use crate::index::kept::{KeptEntry, thread_of};
 use crate::index::overview::RowEntry;
-use crate::journal::ArticleRow;
-use crate::method::VolumeTable;
 use netnews::overview_row::{append_row, field, index};
+use spool_base::hidden::HiddenArticle;
+use spool_base::ids::GroupId;
+use spool_base::key::KeyHasher;
+use spool_journal::ArticleRow;
+use spool_methods::VolumeTable;
 use std::sync::atomic::AtomicU64;
 
 /// An accepted article that is being entered into the indexes: its row, and what follows from it.

@@ -7,11 +7,11 @@
 //! a place whose file waits to be removed. Of the methods with a file for each article only `hashed` could
 //! use a place again, for an article whose Message-ID was forgotten meanwhile.
 
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::ordered::{Ordered, rank};
-use crate::base::token::{MethodKind, Token};
-use crate::method::{ArticleRemoval, VolumeTable};
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::ordered::{Ordered, rank};
+use spool_base::token::{MethodKind, Token};
+use spool_methods::{ArticleRemoval, VolumeTable};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 

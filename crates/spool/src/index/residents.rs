@@ -10,10 +10,10 @@ mod from_volume;
 mod mend;
 mod page;
 
-use crate::base::ids::GroupId;
 use disk::{Disk, DiskFile};
 pub(crate) use from_volume::residents_between;
 use page::{PAGE_BYTES, ResidentCoder, ResidentPages};
+use spool_base::ids::GroupId;
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,12 +6,12 @@
 //! when what was filed after it is more than the ring's size, whichever buffer it lies in. Part of the folds:
 //! article rows change the counts, checkpoints contain them.
 
-use crate::base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
-use crate::base::config::{ClassConfig, SpoolConfig};
 use crate::index::residents::Resident;
-use crate::method::cnfs::record;
-use crate::method::{Volume, VolumeTable};
 use netnews::overview_row::{field, index};
+use spool_base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
+use spool_base::config::{ClassConfig, SpoolConfig};
+use spool_methods::cnfs::record;
+use spool_methods::{Volume, VolumeTable};
 use tracing::warn;
 
 /// Unit of sizes in a ring, whatever the blocks of the buffers are.

@@ -4,8 +4,8 @@
 //! headers therefore sends rows as they are stored, without examining them. Used while opening and by
 //! `reconfigure`; the file is described in `docs/formats/overview.md`.
 
-use crate::base::error::SpoolError;
 use disk::{Disk, FileAccess, durable_replace, read_small};
+use spool_base::error::SpoolError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,11 @@
 //! Storage rules: the first rule all of whose conditions hold names the class (CNFS-22 to CNFS-26).
 
-use crate::base::config::RuleConfig;
-use crate::base::error::SpoolError;
 use crate::index::change::Criteria;
 use netnews::article::Headers;
 use netnews::path;
 use netnews::wildmat::Wildmat;
+use spool_base::config::RuleConfig;
+use spool_base::error::SpoolError;
 
 /// Maximum number of rules in a spool: each has a bit in a group's precomputed match set.
 pub(crate) const RULES_MAX: usize = 64;
@@ -70,7 +70,7 @@ impl StorageRules {
             })?;
             new.groups.push(wildmat(&c.groups)?);
             new.any |= u64::from(c.any_group) << number;
-            let header = |h: &crate::base::config::HeaderCondition| Ok((h.name.clone(), parse(&h.matches)?));
+            let header = |h: &spool_base::config::HeaderCondition| Ok((h.name.clone(), parse(&h.matches)?));
             new.rules.push(StorageRule {
                 class,
                 larger_than: c.larger_than,
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn rules_match_any_group_path_headers_verdict_and_origin() {
-        let header = |name: &str, matches: &str| crate::base::config::HeaderCondition {
+        let header = |name: &str, matches: &str| spool_base::config::HeaderCondition {
             name: name.into(),
             matches: matches.into(),
         };

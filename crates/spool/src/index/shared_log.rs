@@ -1,8 +1,8 @@
 //! The log that several machines share, as the spool of one of them sees it: changes go to it, and come back
 //! in its order. Made by the crate `cluster`, asked by `site-log`.
 
-use crate::base::error::SpoolTrouble;
 use crate::index::change::{Change, ChangeOutcome, CommitTicket};
+use spool_base::error::SpoolTrouble;
 use std::fmt::Debug;
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! of its groups; a cancelled article counts until a pass of expiry drops its entry, so these are upper
 //! bounds. Used by [`crate::index::kept`].
 
-use crate::base::ids::GroupId;
 use hashbrown::HashMap;
+use spool_base::ids::GroupId;
 
 /// Articles and their bytes as stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

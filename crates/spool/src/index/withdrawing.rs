@@ -5,16 +5,16 @@
 //! ([`crate::index::removals`]). Invariant: a removal is postponed only if a number still led to the article,
 //! so that a replay, which has the numbers as of the row, removes the file too.
 
-use crate::base::hidden::HiddenArticle;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::fold::Folds;
 use crate::index::groups::GroupState;
-use crate::index::history::HistoryLookup;
 use crate::index::removals::Removal;
-use crate::journal::JournalRow;
-use crate::method::{Volume, VolumeKind};
+use spool_base::hidden::HiddenArticle;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
+use spool_methods::{Volume, VolumeKind};
 use std::io;
 use std::sync::atomic::Ordering;
 

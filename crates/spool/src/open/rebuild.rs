@@ -13,15 +13,8 @@ mod ids;
 mod leftovers;
 mod regions;
 
-use crate::base::error::SpoolError;
-use crate::base::ids::GroupId;
-use crate::base::limits::PART_BYTES_MAX;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::{Folds, SharedIndexes};
-use crate::index::history::OldLog;
-use crate::journal::GroupsFound;
-use crate::method::scan::{Scan, header_at};
-use crate::method::{Cyclic, Volume};
 use crate::open::recovery::GivenUp;
 use disk::Progress;
 use ended::EndedNumbers;
@@ -31,6 +24,13 @@ use leftovers::Leftovers;
 pub(crate) use leftovers::{LeftOutVolumes, VolumesNamed, volumes_named};
 use regions::Regions;
 pub(crate) use regions::{Region, ScannedRecord};
+use spool_base::error::SpoolError;
+use spool_base::ids::GroupId;
+use spool_base::limits::PART_BYTES_MAX;
+use spool_history::OldLog;
+use spool_journal::GroupsFound;
+use spool_methods::scan::{Scan, header_at};
+use spool_methods::{Cyclic, Volume};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -152,7 +152,7 @@ fn walk_to_head(volume: &dyn Cyclic, known: u64) -> u64 {
     let start = volume.next_cycle(volume.head()) - volume.area();
     let mut scan = Scan::of_any_cycle(volume, start..start + volume.area());
     let mut latest = from;
-    while let Some(header) = scan.next() {
+    while let Some(header) = scan.next_record() {
         latest = latest.max(header.place + volume.padded(header.record_bytes()));
     }
     walk(volume, latest)
@@ -226,5 +226,5 @@ pub(crate) fn is_overwritten(shared: &SharedIndexes, volume: &dyn Cyclic, head: 
     let within = 2 * (PART_BYTES_MAX + shared.config.article_bytes_max);
     let end = head + within.min(volume.room(head));
     let mut scan = Scan::of_any_cycle(volume, head..end);
-    std::iter::from_fn(|| scan.next()).any(|h| h.place >= head + volume.area())
+    std::iter::from_fn(|| scan.next_record()).any(|h| h.place >= head + volume.area())
 }

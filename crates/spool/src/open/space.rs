@@ -4,11 +4,11 @@
 //! fill the disk. Used by `recovery`, by `buffers` for those that are added, grown or moved, and by
 //! `inspect`, which also checks whether an existing spool has space to continue.
 
-use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
-use crate::base::error::SpoolError;
-use crate::method::cnfs::FoundBuffer;
 use disk::about_size;
 use disk::{Disk, FileSystem, OpenMode};
+use spool_base::config::{BufferConfig, ClassConfig, SpoolConfig};
+use spool_base::error::SpoolError;
+use spool_methods::cnfs::FoundBuffer;
 use std::path::Path;
 
 /// Length of a record in history's log, in bytes.
@@ -50,7 +50,7 @@ pub(crate) fn of_opening<'a>(
     let mut demands: Vec<_> = buffers.map(|(b, found)| of_buffer(disk, b, found.as_ref())).collect();
     if new {
         let history = HISTORY_RECORD_BYTES << config.history.segment_bits;
-        let bytes = crate::journal::reserved_bytes(config.journal_file_bytes) + history;
+        let bytes = spool_journal::reserved_bytes(config.journal_file_bytes) + history;
         demands.push(SpaceDemand { what: "journal and history".into(), path: &config.dir, bytes });
     }
     demands
@@ -59,7 +59,7 @@ pub(crate) fn of_opening<'a>(
 /// Returns the space that an existing spool will soon need to continue accepting: the next journal file, and
 /// an article in each class that retains its articles.
 fn of_accepting(config: &SpoolConfig) -> Vec<SpaceDemand<'_>> {
-    let bytes = crate::journal::reserved_bytes(config.journal_file_bytes);
+    let bytes = spool_journal::reserved_bytes(config.journal_file_bytes);
     let journal = SpaceDemand { what: "the next journal file".into(), path: &config.dir, bytes };
     let kept = config.classes.iter().filter(|class| class.method.keeps());
     let article = |class| article_of(class, config.article_bytes_max);

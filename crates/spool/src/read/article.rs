@@ -1,7 +1,7 @@
 //! An article in memory, as read from its volume, and its parts.
 
-use crate::base::xref::XREF_NAME;
-use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
+use spool_base::xref::XREF_NAME;
+use spool_methods::cnfs::record::{HEADER_BYTES, RecordHeader};
 use std::ops::Range;
 
 /// A reusable buffer that holds one article as stored.

@@ -3,19 +3,19 @@
 
 pub(crate) mod article;
 
-use crate::base::error::ReadError;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
-use crate::index::history::HistoryLookup;
 use crate::index::overview::{BlockRef, BlockRows, CheckedBlock, RowEntry, SegmentKind, between};
-use crate::method::cnfs::record::END;
-use crate::method::read_record;
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
 use disk::clock::unix_secs;
+use spool_base::error::ReadError;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_methods::cnfs::record::END;
+use spool_methods::read_record;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -302,7 +302,7 @@ impl SharedIndexes {
             netnews::decimal::append_decimal(marks.low, &mut out);
             out.push(b' ');
             match &state.flag {
-                crate::base::ids::GroupFlag::Open => out.push(b'y'),
+                spool_base::ids::GroupFlag::Open => out.push(b'y'),
                 flag => out.extend_from_slice(flag.to_string().as_bytes()),
             }
             out.extend_from_slice(b"\r\n");

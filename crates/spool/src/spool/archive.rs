@@ -1,12 +1,12 @@
 //! Interface for archives, which copy the articles of cyclic volumes before they are overwritten.
 
-use crate::base::error::ReadError;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
-use crate::base::xref::pairs_of_line;
 use crate::index::fold::SharedIndexes;
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
+use spool_base::error::ReadError;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_base::xref::pairs_of_line;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl<'s> CyclicArticles<'s> {
     /// Returns the volumes that overwrite their oldest articles.
     pub fn volumes(&self) -> Vec<CyclicVolume> {
         let volumes = self.shared.volumes.load();
-        let cyclic = |volume: &Arc<dyn crate::method::Volume>| {
+        let cyclic = |volume: &Arc<dyn spool_methods::Volume>| {
             let own = volume.cyclic()?;
             let (id, name, head) = (volume.id(), volume.name().to_owned(), volume.head());
             Some(CyclicVolume { id, name, tail: own.tail(), head, area_bytes: own.area() })

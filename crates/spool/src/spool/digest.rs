@@ -1,7 +1,7 @@
 //! The digest of an open spool.
 
 use super::Spool;
-use crate::base::digest::SiteDigest;
+use spool_base::digest::SiteDigest;
 
 impl Spool {
     /// Returns the digest of all that readers, peers and history can see: groups with their marks, flags and

@@ -1,14 +1,14 @@
 //! [`ChangeMaker`]: makes changes of what operators, peers and articles ask for.
 
 use super::Spool;
-use crate::base::error::SpoolTrouble;
-use crate::base::key::ArticleKey;
 use crate::care::purge::{Purge, PurgeReport};
 use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, GroupUpdate};
 use crate::index::groups::{GroupChange, NewGroup};
 use disk::Progress;
 use disk::clock::unix_secs;
 use netnews::wildmat::Wildmat;
+use spool_base::error::SpoolTrouble;
+use spool_base::key::ArticleKey;
 
 /// Result of hiding an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,16 +17,6 @@ use crate::apply::Applier;
 use crate::apply::filing::Filing;
 use crate::apply::forgetting::HourlyForgetting;
 use crate::apply::hashes::ImportedHashes;
-use crate::base::config::{Durability, SpoolConfig};
-use crate::base::digest::SiteDigest;
-use crate::base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
-use crate::base::hidden::HiddenArticle;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::latency::{LatencyCounts, LatencyHistogram};
-use crate::base::ordered::{Ordered, rank};
-use crate::base::status::SpoolMetrics;
-use crate::base::token::Token;
 use crate::care::buffers::Buffers;
 use crate::care::expire::{Expiry, ExpiryState};
 use crate::care::explain::Tokens;
@@ -38,9 +28,7 @@ use crate::care::verify::Verifier;
 use crate::index::change::{Change, ChangeKind, ChangeOutcome, CommitTicket};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
-use crate::index::history::{HistoryLookup, Reservation, Reservations};
 use crate::index::shared_log::{JobLead, SharedLog};
-use crate::journal::Readers;
 use crate::open::recovery::{self, RecoveryReport};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, RowSelection};
@@ -54,6 +42,18 @@ use disk::{Disk, Progress, ReadMode};
 use netnews::GroupMarks;
 use readers::JournalReaders;
 use snapshot::write::Snapshots;
+use spool_base::config::{Durability, SpoolConfig};
+use spool_base::digest::SiteDigest;
+use spool_base::error::{ReadError, SpoolError, SpoolTrouble, TroubleKind};
+use spool_base::hidden::HiddenArticle;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::latency::{LatencyCounts, LatencyHistogram};
+use spool_base::ordered::{Ordered, rank};
+use spool_base::status::SpoolMetrics;
+use spool_base::token::Token;
+use spool_history::{HistoryLookup, Reservation, Reservations};
+use spool_journal::Readers;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -677,7 +677,7 @@ impl Spool {
         if let Some(trouble) = self.sync.trouble().filter(|trouble| trouble.kind != TroubleKind::Full) {
             return result.and(Err(SpoolError::Unfit(format!("closed after trouble: {trouble}"))));
         }
-        self.readers.follow().close();
+        self.readers.close();
         self.sync.stop(stopped);
         result
     }
@@ -689,7 +689,7 @@ impl Drop for Spool {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.lock().take() {
             self.shared.packing.finish();
-            self.readers.follow().close();
+            self.readers.close();
             self.sync.abandon();
             let _ = thread.join();
         }

@@ -1,7 +1,7 @@
 //! Notes: small facts that decide what becomes of articles and messages to come.
 
 use super::Spool;
-use crate::base::note::{Note, NoteKind};
+use spool_base::note::{Note, NoteKind};
 use std::sync::Arc;
 
 impl Spool {

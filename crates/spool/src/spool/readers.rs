@@ -1,8 +1,8 @@
 //! Reading the journal while it is written, for feeds and other followers of events.
 
-use crate::base::status::ReaderStatus;
-use crate::journal::{Cursor, Deferrals, JournalMark, Pin, Readers, Tail, TailStart};
 use crate::write::locked::LockedWriter;
+use spool_base::status::ReaderStatus;
+use spool_journal::{Cursor, Deferrals, JournalMark, Pin, Readers, Tail, TailStart};
 use std::io;
 
 /// The journal of an open spool, for readers.
@@ -40,7 +40,7 @@ impl<'s> JournalReaders<'s> {
     /// Returns the end of the journal after the last commit: rows of later commits lie after it. Takes no
     /// lock of the writer, and is kept up to date as long as some reader of the journal is open.
     pub fn end(&self) -> JournalMark {
-        let (position, sequence) = self.readers.follow().end();
+        let (position, sequence) = self.readers.end();
         JournalMark { position, sequence: Some(sequence) }
     }
 

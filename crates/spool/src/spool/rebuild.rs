@@ -1,10 +1,10 @@
 //! `newsreel rebuild`: opens a spool with indexes built from the buffers alone, and closes it again.
 
-use crate::base::config::{Commit, SpoolConfig};
-use crate::base::error::SpoolError;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{self, GivenUp};
 use disk::{Disk, Progress};
+use spool_base::config::{Commit, SpoolConfig};
+use spool_base::error::SpoolError;
 use std::sync::Arc;
 
 /// Result of a rebuild.

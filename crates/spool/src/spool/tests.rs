@@ -1,14 +1,8 @@
 //! Bugs planted in the writer's own state: inconsistent state is not acknowledged, and nothing acknowledged
 //! is lost.
 
-use crate::base::bug::planted;
-use crate::base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, TreeConfig};
-use crate::base::error::{SpoolTrouble, TroubleKind};
-use crate::base::facts::TaggedFields;
-use crate::base::token::MethodKind;
 use crate::index::change::{ArticleGroups, Change, ChangeOutcome, Criteria, NewArticle};
 use crate::index::groups::NewGroup;
-use crate::journal::JournalRow;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
@@ -17,6 +11,12 @@ use disk::ReadMode;
 use disk::{Disk, SimDisk};
 use netnews::Article;
 use netnews::overview_row::OverviewFields;
+use spool_base::bug::planted;
+use spool_base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, TreeConfig};
+use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_base::facts::TaggedFields;
+use spool_base::token::MethodKind;
+use spool_journal::JournalRow;
 use std::sync::Arc;
 
 fn config(method: MethodKind) -> SpoolConfig {

@@ -12,11 +12,11 @@
 //! (`docs/states.md`) changes, and nothing depends on whether or when it happens. Used by the writer; see
 //! `docs/decisions/0042-hot-memory.md`.
 
-use crate::base::config::HotMemory;
-use crate::base::ordered::{Ordered, rank};
 use disk::DiskFile;
 use disk::clock::thread_time;
 use parking_lot::Condvar;
+use spool_base::config::HotMemory;
+use spool_base::ordered::{Ordered, rank};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

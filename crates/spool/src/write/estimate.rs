@@ -4,11 +4,11 @@
 //! Based on a configuration alone, so that an import can be compared with the available space even while a
 //! server has the spool open. Uses the same rules as `commit`. Called by `newsreel import`.
 
-use crate::base::config::SpoolConfig;
-use crate::base::error::SpoolError;
 use crate::index::change::Criteria;
 use crate::index::rules::{ArticleTraits, StorageRules};
-use crate::method::cnfs::record::{END, HEADER_BYTES};
+use spool_base::config::SpoolConfig;
+use spool_base::error::SpoolError;
+use spool_methods::cnfs::record::{END, HEADER_BYTES};
 
 /// Length of the Xref line without its entries: name, our path identity's share of Path, line end.
 const XREF_BYTES: u64 = 8;

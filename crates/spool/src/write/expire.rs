@@ -9,26 +9,26 @@
 //! are removed last, again without the lock. No checkpoint is taken in between: it would claim that the rows
 //! are applied.
 
-use crate::base::bug::own_bug;
-use crate::base::config::Retention;
-use crate::base::error::{SpoolTrouble, TroubleKind};
-use crate::base::ids::{GroupFlag, GroupId};
-use crate::base::key::ArticleKey;
-use crate::base::leaving::{ExpiryHook, LeavingArticle};
-use crate::base::token::Token;
 use crate::index::fold::{SharedIndexes, is_full};
 use crate::index::groups::{Group, GroupTable};
-use crate::index::history::HistoryLookup;
 use crate::index::kept::KeptEntry;
 use crate::index::withdrawing::RemoveFiles;
-use crate::journal::JournalRow;
-use crate::method::Volume;
 use crate::write::commit::SpoolWriter;
 use crate::write::leaving::ExpiryRow;
 use crate::write::policy::ExpiryPolicy;
 use crate::write::room::GiveUpSelection;
 use crate::write::syncer::failed_sync;
 use crate::write::threads::ThreadArrivals;
+use spool_base::config::Retention;
+use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_base::ids::{GroupFlag, GroupId};
+use spool_base::key::ArticleKey;
+use spool_base::leaving::{ExpiryHook, LeavingArticle};
+use spool_base::own_bug;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
+use spool_methods::Volume;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

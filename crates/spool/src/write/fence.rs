@@ -13,8 +13,8 @@
 //! an old article elsewhere, such as any in a buffer that never wrapped, cannot have been overwritten. That
 //! costs one sync of the journal each time a buffer wraps. Used by the writer only.
 
-use crate::base::token::MethodKind;
-use crate::method::{Cyclic, VolumeTable};
+use spool_base::token::MethodKind;
+use spool_methods::{Cyclic, VolumeTable};
 
 /// Write positions by volume number.
 type Heads = Vec<(u16, u64)>;

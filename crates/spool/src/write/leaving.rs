@@ -1,9 +1,9 @@
 //! Expiry rows that are written but not applied yet: they wait for a sync. Created and used by
 //! [`crate::write::expire`], held by the writer.
 
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
 
 /// Contents of an expiry row: whether the article is removed, or only some of its numbers.
 #[derive(Debug)]

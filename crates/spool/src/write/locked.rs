@@ -1,10 +1,10 @@
 //! [`LockedWriter`]: the writer behind its lock.
 
-use crate::base::error::SpoolError;
-use crate::base::ordered::{Ordered, OrderedGuard, rank};
 use crate::write::commit::SpoolWriter;
 use crate::write::syncer::SyncState;
 use disk::clock::unix_secs;
+use spool_base::error::SpoolError;
+use spool_base::ordered::{Ordered, OrderedGuard, rank};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

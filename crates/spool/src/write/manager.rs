@@ -1,9 +1,9 @@
 //! The storage manager's second half: the choice of a volume within an article's class (the first half is
 //! [`crate::index::rules`]).
 
-use crate::base::config::{BufferOrder, ClassConfig};
-use crate::base::token::MethodKind;
-use crate::method::{Cyclic, Volume, VolumeTable};
+use spool_base::config::{BufferOrder, ClassConfig};
+use spool_base::token::MethodKind;
+use spool_methods::{Cyclic, Volume, VolumeTable};
 use std::sync::Arc;
 
 /// Amount written to one volume in interleaved order before the next one's turn: enough for the articles of a

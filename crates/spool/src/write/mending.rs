@@ -6,14 +6,14 @@
 //! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::reader`]).
 //! The caller is or holds the writer: nothing else stores to the mappings meanwhile.
 
-use crate::base::error::{SpoolTrouble, TroubleKind};
-use crate::base::token::MethodKind;
 use crate::index::fold::SharedIndexes;
-use crate::index::history::HistoryLookup;
-use crate::method::cnfs::Cycbuff;
-use crate::method::scan::Scan;
-use crate::method::{Cyclic, Volume};
 use crate::write::commit::SpoolWriter;
+use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_base::token::MethodKind;
+use spool_history::HistoryLookup;
+use spool_methods::cnfs::Cycbuff;
+use spool_methods::scan::Scan;
+use spool_methods::{Cyclic, Volume};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -78,7 +78,7 @@ fn mark_articles(shared: &SharedIndexes, buffer: &Cycbuff, offsets: &Range<u64>)
         let mut scan = Scan::new(buffer);
         scan.at = start.max(tail).max(buffer.first()).next_multiple_of(buffer.block());
         scan.end = (start + (offsets.end - offsets.start)).min(head);
-        while let Some(header) = scan.next() {
+        while let Some(header) = scan.next_record() {
             let leads_here = |found| {
                 matches!(found, HistoryLookup::At(t, _) if t.method == MethodKind::Cnfs
                     && t.volume == buffer.id() && t.place == header.place)

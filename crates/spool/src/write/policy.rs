@@ -2,11 +2,11 @@
 //!
 //! Pure and immutable. [`crate::write::expire`] applies it to one article after the other.
 
-use crate::base::config::{ExpireConfig, NEVER, Retention, SpoolConfig};
-use crate::base::error::SpoolError;
-use crate::base::token::MethodKind;
 use crate::write::caps::Cap;
 use netnews::wildmat::Wildmat;
+use spool_base::config::{ExpireConfig, Retention, SpoolConfig};
+use spool_base::error::SpoolError;
+use spool_base::token::MethodKind;
 
 #[derive(Debug)]
 struct ExpiryRule {
@@ -111,26 +111,10 @@ impl ExpiryPolicy {
     }
 }
 
-impl Retention {
-    /// Returns when an article is due whose age counts from `since`, with an Expires date or 0 (all Unix
-    /// seconds); `None`: never. The bounds apply to Expires dates only, as in INN.
-    pub(crate) fn due(self, since: u64, expires: u64) -> Option<u64> {
-        let Self::Secs { min, default, max } = self else { return None };
-        let after = |secs: u64| since.saturating_add(secs);
-        let due = if expires == 0 { after(default) } else { expires.max(after(min)).min(after(max)) };
-        (due != NEVER).then_some(due)
-    }
-
-    /// Reports whether an article of this age (seconds) may be given up to free space.
-    pub(crate) fn may_give_up(self, age: u64) -> bool {
-        matches!(self, Self::Secs { min, .. } if age >= min && min != NEVER)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::config::{ClassConfig, SpoolConfig};
+    use spool_base::config::{ClassConfig, SpoolConfig};
 
     fn policy(expire: Vec<ExpireConfig>) -> Result<ExpiryPolicy, SpoolError> {
         let class = |name: &str| ClassConfig { name: name.into(), ..ClassConfig::default() };
@@ -165,30 +149,5 @@ mod tests {
         assert_eq!(p.rule(None, "a.b", || false), None);
         assert!(policy(vec![rule("a", Some("none"), None)]).is_err());
         assert!(policy(vec![rule("a[", None, None)]).is_err());
-    }
-
-    /// CN-46: min-default-max; `never` as in INN's expire.ctl: EXPkeepit() of expire.c.
-    #[test]
-    fn an_explicit_date_is_honoured_within_bounds() {
-        let due = |min, default, max, expires| Retention::Secs { min, default, max }.due(1000, expires);
-        assert_eq!(due(10, 70, 300, 0), Some(1070));
-        assert_eq!(due(10, 70, 300, 1200), Some(1200));
-        assert_eq!(due(10, 70, 300, 1001), Some(1010));
-        assert_eq!(due(10, 70, 300, 9999), Some(1300));
-        // The bounds do not apply to articles without a date.
-        assert_eq!((due(100, 70, 300, 0), due(0, 70, 30, 0)), (Some(1070), Some(1070)));
-        assert_eq!((due(10, NEVER, 300, 0), due(10, NEVER, 300, 9999)), (None, Some(1300)));
-        assert_eq!((due(0, NEVER, NEVER, 1200), due(0, 70, NEVER, 9999)), (Some(1200), Some(9999)));
-        assert_eq!((due(NEVER, 70, NEVER, 1200), due(NEVER, 70, NEVER, 0)), (None, Some(1070)));
-        assert_eq!(Retention::Forever.due(1000, 1200), None);
-    }
-
-    #[test]
-    fn unlimited_and_too_young_articles_are_not_given_up() {
-        let keep = |min| Retention::Secs { min, default: 70, max: 300 };
-        assert_eq!([9, 10].map(|age| keep(10).may_give_up(age)), [false, true]);
-        assert!(
-            keep(0).may_give_up(0) && !keep(NEVER).may_give_up(NEVER) && !Retention::Forever.may_give_up(99)
-        );
     }
 }

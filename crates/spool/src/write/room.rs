@@ -5,7 +5,7 @@
 //! so that it does not begin again at once. The oldest are removed first, among those older than the minimum
 //! that their rules promise. Pure; driven by a pass of expiry ([`crate::care::expire`]).
 
-use crate::base::config::FreeMin;
+use spool_base::config::FreeMin;
 use std::collections::BTreeMap;
 
 /// Fraction of `free_min` that is freed in addition.

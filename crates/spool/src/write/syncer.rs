@@ -9,16 +9,16 @@
 //! enough to end by then, as far as the last one can predict, and if the disk is slower the writer waits for
 //! it (`lateness.rs`).
 
-use crate::base::config::Durability;
-use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
-use crate::base::key::ArticleKey;
-use crate::base::latency::LatencyHistogram;
-use crate::base::ordered::{Ordered, rank};
 use crate::index::checkpoint::TakenCheckpoint;
 use crate::index::fold::{SharedIndexes, is_full};
-use crate::journal::{GroupsFile, GroupsState, SyncSet};
 use crate::write::lateness::UnsyncedAge;
 use parking_lot::Condvar;
+use spool_base::config::Durability;
+use spool_base::error::{SpoolError, SpoolTrouble, TroubleKind};
+use spool_base::key::ArticleKey;
+use spool_base::latency::LatencyHistogram;
+use spool_base::ordered::{Ordered, rank};
+use spool_journal::{GroupsFile, GroupsState, SyncSet};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

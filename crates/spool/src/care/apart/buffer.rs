@@ -6,13 +6,13 @@
 //! overwritten or damaged. The guarantees are described in `docs/formats/cnfs.md`, "Reading a buffer apart
 //! from its server". Called by `newsreel import newsreel`.
 
-use crate::base::error::{ReadError, SpoolError};
-use crate::base::key::{ArticleKey, KeyHasher};
-use crate::method::cnfs::header::BufferHeader;
-use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
-use crate::method::cnfs::{FoundBuffer, Geometry};
-use crate::method::packing::ArticlePacker;
 use disk::{Disk, DiskFile, read_around};
+use spool_base::error::{ReadError, SpoolError};
+use spool_base::key::{ArticleKey, KeyHasher};
+use spool_methods::cnfs::header::BufferHeader;
+use spool_methods::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
+use spool_methods::cnfs::{FoundBuffer, Geometry};
+use spool_methods::packing::ArticlePacker;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,14 +4,14 @@
 //! Read from the last checkpoint and the journal rows after it. While that server writes, a checkpoint may
 //! replace the one that was read, and rows be removed with it; then everything is read once more.
 
-use crate::base::error::SpoolError;
-use crate::base::ids::{GroupFlag, GroupId};
-use crate::base::key::ArticleKey;
-use crate::base::token::MethodKind;
 use crate::index::checkpoint::Checkpoint;
-use crate::journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
 use crate::open::paths::SpoolPaths;
 use disk::Disk;
+use spool_base::error::SpoolError;
+use spool_base::ids::{GroupFlag, GroupId};
+use spool_base::key::ArticleKey;
+use spool_base::token::MethodKind;
+use spool_journal::{GroupRow, JournalReader, JournalRow, VolumeRow};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl SpoolApartBuilder {
             return Ok(false);
         }
         loop {
-            match rows.next() {
+            match rows.next_row() {
                 Err(error) if lost(&error) => return Ok(false),
                 Err(error) => return Err(failed()(error)),
                 Ok(None) => return Ok(true),

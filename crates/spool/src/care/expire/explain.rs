@@ -1,14 +1,8 @@
 //! Explanations of when and why an article expires.
 
 use super::survey::{Survey, VolumeList, lives};
-use crate::base::config::{BufferOrder, NEVER, Retention};
-use crate::base::error::SpoolTrouble;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::kept::KeptEntry;
 use crate::index::weights::GroupWeight;
-use crate::method::{Cyclic, Volume, VolumeKind, rates};
 use crate::read::Lookup;
 use crate::reader::SpoolReader;
 use crate::write::expire::{ExpiryJudge, unreadable};
@@ -16,6 +10,12 @@ use crate::write::policy::ExpiryPolicy;
 use crate::write::threads::ThreadArrivals;
 use disk::ReadMode;
 use disk::clock::unix_secs;
+use spool_base::config::{BufferOrder, NEVER, Retention};
+use spool_base::error::SpoolTrouble;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_methods::{Cyclic, Volume, VolumeKind, rates};
 
 const DAY_SECS: u64 = 86_400;
 /// Minimum time span from which a rate is estimated, in seconds.

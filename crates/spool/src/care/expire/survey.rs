@@ -1,18 +1,18 @@
 //! Data about many articles that a pass of expiry needs, read from the lists of retained articles.
 
-use crate::base::error::SpoolTrouble;
-use crate::base::ids::{GroupFlag, GroupId};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::GroupTable;
 use crate::index::kept::{KeptEntry, KeptSnapshot};
 use crate::index::weights::{GroupWeight, GroupWeights};
-use crate::method::Volume;
 use crate::write::caps::CapSearch;
 use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, unreadable};
 use crate::write::locked::LockedWriter;
 use crate::write::room::{FreeSpace, GiveUpCandidates};
 use crate::write::threads::ThreadArrivals;
 use disk::Progress;
+use spool_base::error::SpoolTrouble;
+use spool_base::ids::{GroupFlag, GroupId};
+use spool_methods::Volume;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

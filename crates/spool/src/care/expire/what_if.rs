@@ -2,13 +2,13 @@
 //! held.
 
 use super::survey::{StepCounter, Survey, VolumeList};
-use crate::base::config::SpoolConfig;
-use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use crate::index::kept::KeptEntry;
 use crate::write::expire::{ExpireReport, ExpiryJudge, ExpiryJudgement, unreadable};
 use crate::write::policy::ExpiryPolicy;
 use disk::Progress;
 use disk::clock::unix_secs;
+use spool_base::config::SpoolConfig;
+use spool_base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use std::sync::Arc;
 
 /// Articles that a policy would remove from the current ones.

@@ -1,6 +1,6 @@
 //! Reasons why a finding was not repaired, with the texts that operators read.
 
-use crate::base::error::{ReadError, SpoolError, SpoolTrouble};
+use spool_base::error::{ReadError, SpoolError, SpoolTrouble};
 use std::io;
 use std::sync::Arc;
 

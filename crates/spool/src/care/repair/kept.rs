@@ -1,15 +1,9 @@
 //! Repairs in volumes of retained articles: names, lists, remaining files.
 
 use super::error::RepairError;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::care::finding::SpoolDamage;
 use crate::index::fold::{Folds, SharedIndexes};
-use crate::index::history::HistoryLookup;
 use crate::index::kept::{KeptEntry, thread_of};
-use crate::journal::JournalRow;
-use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
-use crate::method::{Retained, tree_header};
 use crate::open::rebuild::Region;
 use crate::open::recovery::unjournaled::take_record;
 use crate::write::commit::{SpoolWriter, trouble};
@@ -17,6 +11,12 @@ use crate::write::locked::LockedWriter;
 use crate::write::syncer::failed_sync;
 use disk::ReadMode;
 use netnews::article::{Article, Known};
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
+use spool_methods::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
+use spool_methods::{Retained, tree_header};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -146,7 +146,7 @@ impl KeptRepair<'_> {
             return Err(RepairError::UnreadableArticle);
         };
         let data = buf.get(HEADER_BYTES..).unwrap_or_default();
-        let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        let line = if header.packed { spool_methods::packing::xref_line(data) } else { data };
         let numbers = self.shared.groups.table().numbers_in(line);
         Ok(Some(KeptEntry {
             place: token.place,

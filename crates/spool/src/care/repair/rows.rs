@@ -5,18 +5,18 @@
 //! read: whole buffers, and all other articles that history leads to.
 
 use super::error::RepairError;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::fold::SharedIndexes;
-use crate::index::history::HistoryLookup;
 use crate::index::overview::{BlockRows, RowEntry};
-use crate::method::Volume;
-use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
 use crate::write::locked::LockedWriter;
 use disk::Progress;
 use netnews::overview_row::append_row;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_methods::Volume;
+use spool_methods::scan::Scan;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 

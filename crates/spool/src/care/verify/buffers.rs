@@ -1,13 +1,13 @@
 //! Checks of the buffers, record by record, against usage bitmaps and history.
 
-use crate::base::token::Token;
 use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::fold::SharedIndexes;
-use crate::index::history::HistoryLookup;
-use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
-use crate::method::scan::Scan;
-use crate::method::{Cyclic, Volume};
 use disk::{Progress, ReadMode};
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_methods::cnfs::record::{HEADER_BYTES, RecordHeader};
+use spool_methods::scan::Scan;
+use spool_methods::{Cyclic, Volume};
 
 /// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 16_384;
@@ -26,7 +26,7 @@ impl BufferCheck<'_> {
             let (start, end) = (scan.at, scan.end);
             progress.start(&format!("checking buffer {}", volume.name()), end - start);
             let mut expected = start;
-            while let Some(header) = scan.next() {
+            while let Some(header) = scan.next_record() {
                 self.check_gap(volume, expected, header.place, report);
                 expected = scan.at;
                 report.records += 1;

@@ -1,16 +1,16 @@
 //! Checks of the files that have checksums of their own: secret, buffers' headers, checkpoint, journal,
 //! residents, dictionaries, and the files of the journal's readers.
 
-use crate::base::status::CursorDamage;
 use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::checkpoint::{Checkpoint, NAMES};
 use crate::index::fold::SharedIndexes;
-use crate::journal::{JournalReader, ReaderDamage, Readers};
-use crate::method::Volume;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::read_secret;
 use crate::write::locked::LockedWriter;
 use disk::OpenMode;
+use spool_base::status::CursorDamage;
+use spool_journal::{JournalReader, ReaderDamage, Readers};
+use spool_methods::Volume;
 use std::io;
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl<'s> FileCheck<'s> {
                             "is damaged at position {end}: a start after a crash could not replay what \
                                 follows, nor a rebuild use it"
                         );
-                        let place = self.paths.journal.join(crate::journal::file_name(start));
+                        let place = self.paths.journal.join(spool_journal::file_name(start));
                         report.found(place.display().to_string(), what, Some(SpoolDamage::Journal { start }));
                     }
                     return;

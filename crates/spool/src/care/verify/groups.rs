@@ -1,17 +1,17 @@
 //! Checks of the groups: each living number has a row, each row its article, and history leads to it.
 
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
 use crate::index::overview::{BlockRows, RowEntry};
-use crate::method::cnfs::record;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::locked::LockedWriter;
 use disk::{Progress, ReadMode};
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_methods::cnfs::record;
 
 /// Checks groups one by one.
 pub(super) struct GroupCheck<'s> {

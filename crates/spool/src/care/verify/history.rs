@@ -1,12 +1,12 @@
 //! Checks of history: its records, its index, and the articles outside of the buffers that it leads to.
 
-use crate::base::key::ArticleKey;
-use crate::base::token::MethodKind;
 use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::fold::SharedIndexes;
-use crate::index::history::{HistoryLookup, HistoryRecord};
-use crate::method::cnfs::record;
 use disk::{Progress, ReadMode};
+use spool_base::key::ArticleKey;
+use spool_base::token::MethodKind;
+use spool_history::{HistoryLookup, HistoryRecord};
+use spool_methods::cnfs::record;
 
 /// Checks history.
 pub(super) struct HistoryCheck<'s> {

@@ -10,17 +10,17 @@ use super::buffers::BufferCheck;
 use super::files::check_residents;
 use super::history::HistoryCheck;
 use super::kept::KeptCheck;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::Group;
 use crate::index::overview::BlockRows;
-use crate::method::cnfs::record;
-use crate::method::{Cyclic, Volume};
 use crate::read::Lookup;
 use crate::write::locked::LockedWriter;
 use disk::ReadMode;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_methods::cnfs::record;
+use spool_methods::{Cyclic, Volume};
 
 /// Checks indexes.
 pub(super) struct IndexCheck<'s> {

@@ -2,15 +2,15 @@
 //!
 //! Findings that may be commits or expiries in progress are checked again with the writer held.
 
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::care::finding::{SpoolDamage, VerifyReport};
 use crate::index::fold::SharedIndexes;
-use crate::index::history::{HistoryLookup, HistoryRecord};
-use crate::method::{Retained, Stray, StrayKind, tree_header};
 use crate::write::commit::SpoolWriter;
 use crate::write::locked::LockedWriter;
 use disk::Progress;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_history::{HistoryLookup, HistoryRecord};
+use spool_methods::{Retained, Stray, StrayKind, tree_header};
 use std::collections::HashMap;
 use std::io;
 

@@ -2,17 +2,16 @@
 
 use super::Checkpoint;
 use super::sections::{read_group_state, read_kept};
-use crate::base::codec::ByteReader;
-use crate::index::history;
 use crate::index::residents::ResidentsState;
-use crate::journal::read_volume;
+use spool_base::codec::ByteReader;
+use spool_journal::read_volume;
 
 /// Reads a body of consecutive fields; `None` if it is damaged.
 pub(super) fn read_all(body: &[u8]) -> Option<Checkpoint> {
     let r = &mut ByteReader(body);
     let mut c = Checkpoint::default();
     c.read_state(r)?;
-    c.history = history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
+    c.history = spool_history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
     for _ in 0..r.count(28)? {
         c.volumes.push((read_volume(r)?, ResidentsState { read: r.u64()?, written: r.u64()? }));
     }

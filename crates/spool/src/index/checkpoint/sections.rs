@@ -5,18 +5,17 @@
 //! the end of a section, of a volume and of a group; readers skip everything after the fields that they know.
 
 use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, TakenCheckpoint};
-use crate::base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
-use crate::base::digest::SetSum;
-use crate::base::ids::GroupId;
-use crate::base::note::NoteKind;
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
-use crate::index::history;
 use crate::index::notes::{KeyedNote, put_notes, read_notes};
 use crate::index::overview::SegmentState;
 use crate::index::residents::ResidentsState;
 use crate::index::rings::{put_places, put_rings, read_places, read_rings};
-use crate::journal::{
+use spool_base::codec::{ByteReader, put_bytes, put_sized, put_u64, put_varint};
+use spool_base::digest::SetSum;
+use spool_base::ids::GroupId;
+use spool_base::note::NoteKind;
+use spool_journal::{
     GroupRow, VolumeRow, put_group, put_hidden, put_volume, read_group, read_hidden, read_volume,
 };
 use std::io;
@@ -279,7 +278,7 @@ impl Checkpoint {
         match tag {
             tag::STATE => self.read_state(r)?,
             tag::HISTORY => {
-                self.history = history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
+                self.history = spool_history::RecordRange { first_record: r.u64()?, next_record: r.u64()? };
                 self.forgotten_at = if r.is_empty() { 0 } else { r.u32()? };
                 self.known_ids = if r.is_empty() { None } else { Some(SetSum(r.u128()?)) };
             }

@@ -7,18 +7,18 @@
 mod live;
 mod shown;
 
-use crate::base::digest::SetSum;
-use crate::base::fetch::{fetch, fetch_all, fetch_bytes};
-use crate::base::ids::{GroupFlag, GroupId};
-use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
 pub(crate) use shown::HiddenNumbers;
+use spool_base::digest::SetSum;
+use spool_base::fetch::{fetch, fetch_all, fetch_bytes};
+use spool_base::ids::{GroupFlag, GroupId};
+use spool_base::ordered::{Ordered, OrderedGuard, rank};
 
-use crate::base::xref::pairs_of_line;
 use crate::index::overview::GroupOverview;
 use arc_swap::ArcSwap;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use netnews::GroupMarks;
+use spool_base::xref::pairs_of_line;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

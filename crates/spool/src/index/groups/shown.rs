@@ -3,8 +3,8 @@
 //! Invariant: each hidden number is a living one.
 
 use super::{GroupState, LiveSet};
-use crate::base::digest::of_number;
-use crate::base::key::ArticleKey;
+use spool_base::digest::of_number;
+use spool_base::key::ArticleKey;
 use std::ops::RangeInclusive;
 
 /// Numbers of hidden articles. Most groups never have any.

@@ -5,9 +5,9 @@
 //! number, fields, Xref, CRLF.
 
 use super::packed;
-use crate::base::codec::ByteReader;
-use crate::base::ids::GroupId;
-use crate::base::token::Token;
+use spool_base::codec::ByteReader;
+use spool_base::ids::GroupId;
+use spool_base::token::Token;
 
 const MAGIC: &[u8; 4] = b"NOvB";
 /// Length of a block's header on disk.
@@ -196,7 +196,7 @@ pub(crate) fn fits(first: u64, number: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::token::MethodKind;
+    use spool_base::token::MethodKind;
 
     fn rows() -> BlockRows {
         let mut rows = BlockRows::default();

@@ -6,8 +6,8 @@
 //! the caller determines which rows are alive and shown. Used by [`crate::read`].
 
 use super::block::{RowEntry, between, position};
-use crate::base::ordered::{Ordered, rank};
-use crate::base::token::Token;
+use spool_base::ordered::{Ordered, rank};
+use spool_base::token::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,7 +131,7 @@ impl CheckedBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::token::MethodKind;
+    use spool_base::token::MethodKind;
 
     fn entries(rows: u64) -> Vec<RowEntry> {
         let token = |place| Token { method: MethodKind::Cnfs, class: 0, volume: 1, place };

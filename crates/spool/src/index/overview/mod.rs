@@ -14,11 +14,11 @@ pub(crate) use block::{BlockRows, RowEntry, between};
 pub(crate) use checked::{CheckedBlock, CheckedBlocks};
 pub(crate) use segment::{OverviewSegment, OverviewSegments, SegmentKind, SegmentState};
 
-use crate::base::error::ReadError;
-use crate::base::ids::GroupId;
 use crate::index::groups::LiveSet;
 use disk::DiskFile;
 use disk::ReadMode;
+use spool_base::error::ReadError;
+use spool_base::ids::GroupId;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Range, RangeInclusive};

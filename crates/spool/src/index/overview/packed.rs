@@ -5,10 +5,10 @@
 //! [`crate::care::overview`] for writing.
 
 use super::block::{BlockRows, HEADER_BYTES, RowEntry};
-use crate::base::codec::{ByteReader, put_varint, unzigzag, zigzag};
-use crate::base::ids::GroupId;
-use crate::base::token::Token;
-use crate::method::packing::{put_frame, read_frame};
+use spool_base::codec::{ByteReader, put_varint, unzigzag, zigzag};
+use spool_base::ids::GroupId;
+use spool_base::token::Token;
+use spool_methods::packing::{put_frame, read_frame};
 
 const MAGIC: &[u8; 4] = b"NOvP";
 /// Compression level. Higher ones hardly shorten text of this length, and take several times as long.
@@ -144,7 +144,7 @@ impl RowEntryCoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::token::MethodKind;
+    use spool_base::token::MethodKind;
 
     fn rows() -> BlockRows {
         let mut rows = BlockRows::default();

@@ -5,10 +5,10 @@
 //! living row has died or moved and no checkpoint refers to it any more. Only the writer appends to plain
 //! segments; readers hold the open file through an [`Arc`].
 
-use crate::base::config::OverviewShape;
-use crate::base::ids::GroupId;
-use crate::base::ordered::{Ordered, rank};
 use disk::{Disk, DiskFile, OpenMode, STEP_BYTES_MAX, ZeroFill};
+use spool_base::config::OverviewShape;
+use spool_base::ids::GroupId;
+use spool_base::ordered::{Ordered, rank};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::Resident;
 use crate::index::groups::GroupTable;
-use crate::method::Cyclic;
-use crate::method::cnfs::record::HEADER_BYTES;
-use crate::method::scan::Scan;
+use spool_methods::Cyclic;
+use spool_methods::cnfs::record::HEADER_BYTES;
+use spool_methods::scan::Scan;
 use std::collections::VecDeque;
 
 /// Returns the articles that lie in a volume from one place up to another, as residents. Without a place, the
@@ -19,9 +19,9 @@ pub(crate) fn residents_between(
     scan.at = scan.at.max(from.unwrap_or(0).next_multiple_of(volume.block()));
     scan.end = to.unwrap_or(scan.end).min(scan.end);
     let mut found = VecDeque::new();
-    while let Some(header) = scan.next() {
+    while let Some(header) = scan.next_record() {
         let data = scan.record().get(HEADER_BYTES..).unwrap_or_default();
-        let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        let line = if header.packed { spool_methods::packing::xref_line(data) } else { data };
         let numbers = groups.numbers_in(line);
         found.push_back(Resident { place: header.place, arrived: header.arrived, numbers, ring_end: 0 });
     }

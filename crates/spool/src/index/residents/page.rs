@@ -4,9 +4,9 @@
 //! a checkpoint is taken is never extended.
 
 use super::{FILE_BYTES, Resident, ResidentEntry, damaged};
-use crate::base::codec::{ByteReader, put_varint, unzigzag, zigzag};
-use crate::base::ids::GroupId;
 use disk::{Disk, DiskFile, OpenMode};
+use spool_base::codec::{ByteReader, put_varint, unzigzag, zigzag};
+use spool_base::ids::GroupId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Numbers that had ended before a rebuild although the article is still stored for its other groups: records
 //! do not say so, but the rows of the journal and the checkpoint do.
 
-use crate::base::ids::GroupId;
 use crate::index::checkpoint::{Checkpoint, GroupCheckpoint};
 use crate::index::groups::GroupTable;
+use spool_base::ids::GroupId;
 use std::collections::{HashMap, HashSet};
 
 /// Numbers that are known to have ended.

@@ -2,15 +2,15 @@
 
 use super::ended::EndedNumbers;
 use super::regions::{Region, Regions, ScannedRecord};
-use crate::base::facts::TaggedFields;
-use crate::base::ids::{GroupFlag, GroupId};
-use crate::base::key::ArticleKey;
-use crate::base::token::{MethodKind, Token};
-use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, PublishedArticle};
 use crate::index::promise::GroupNumbers;
-use crate::journal::{ArticleRow, GroupRow};
-use crate::method::{Inventory, Volume};
+use spool_base::facts::TaggedFields;
+use spool_base::ids::{GroupFlag, GroupId};
+use spool_base::key::ArticleKey;
+use spool_base::token::{MethodKind, Token};
+use spool_base::xref::pairs_of;
+use spool_journal::{ArticleRow, GroupRow};
+use spool_methods::{Inventory, Volume};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

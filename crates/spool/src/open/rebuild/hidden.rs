@@ -4,19 +4,19 @@
 //! The checkpoint is removed before a rebuild begins, so its lists are kept in the file `hidden` until
 //! another checkpoint exists (`docs/formats/hidden.md`).
 
-use crate::base::codec::{ByteReader, put_sized, put_varint};
-use crate::base::hidden::HiddenArticle;
-use crate::base::key::ArticleKey;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
-use crate::index::history::HistoryLookup;
 use crate::index::notes::{KeyedNote, put_notes, read_notes};
 use crate::index::rings::{put_places, read_places};
-use crate::journal::{put_hidden, read_hidden};
 use crate::read::article::ArticleBuf;
 use disk::ReadMode;
 use disk::crc::crc32c;
 use disk::{Disk, FileAccess, OpenMode, durable_replace, read_small};
+use spool_base::codec::{ByteReader, put_sized, put_varint};
+use spool_base::hidden::HiddenArticle;
+use spool_base::key::ArticleKey;
+use spool_history::HistoryLookup;
+use spool_journal::{put_hidden, read_hidden};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

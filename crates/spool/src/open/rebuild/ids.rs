@@ -6,13 +6,13 @@
 
 use super::OldIndexes;
 use super::leftovers::Leftovers;
-use crate::base::key::ArticleKey;
-use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
-use crate::index::history::HistoryLookup;
-use crate::journal::JournalRow;
-use crate::method::VolumeTable;
 use crate::open::recovery::GivenUp;
+use spool_base::key::ArticleKey;
+use spool_base::token::{MethodKind, Token};
+use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
+use spool_methods::VolumeTable;
 use std::io;
 use std::path::Path;
 

@@ -2,15 +2,15 @@
 //! hidden articles, and which article rows count.
 
 use super::OldIndexes;
-use crate::base::hidden::HiddenArticle;
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::token::Token;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::hidden::PendingHides;
-use crate::journal::{GroupRow, GroupsFound, JournalReader, JournalRow, VolumeRow};
 use disk::Disk;
+use spool_base::hidden::HiddenArticle;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::token::Token;
+use spool_journal::{GroupRow, GroupsFound, JournalReader, JournalRow, VolumeRow};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
@@ -96,7 +96,7 @@ impl Leftovers {
         let mut reader = JournalReader::open(disk, journal, None)?;
         self.whole = reader.is_open();
         loop {
-            while let Some((position, payload)) = reader.next()? {
+            while let Some((position, payload)) = reader.next_row()? {
                 visit(position, JournalRow::read(position, payload)?)?;
             }
             self.whole &= !reader.row_follows()? && !reader.successor_is_damaged()?;

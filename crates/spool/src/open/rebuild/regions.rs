@@ -6,17 +6,17 @@
 //! they begin; bytes within an article that look like a record are skipped in the same way. At most [`AHEAD`]
 //! regions of a volume wait to be taken.
 
-use crate::base::ids::GroupId;
-use crate::base::ordered::{Ordered, rank};
-use crate::base::xref::{XREF_NAME, pairs_of};
 use crate::index::fold::SharedIndexes;
-use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
-use crate::method::scan::Scan;
-use crate::method::{Cyclic, Volume};
 use disk::ReadMode;
 use netnews::Article;
 use netnews::overview_row::{OverviewFields, append_fields, append_headers};
 use parking_lot::Condvar;
+use spool_base::ids::GroupId;
+use spool_base::ordered::{Ordered, rank};
+use spool_base::xref::{XREF_NAME, pairs_of};
+use spool_methods::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
+use spool_methods::scan::Scan;
+use spool_methods::{Cyclic, Volume};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -95,7 +95,7 @@ impl Region {
         self.numbers.clear();
         self.text.clear();
         (scan.at, scan.end) = (range.start, range.end);
-        while let Some(header) = scan.next() {
+        while let Some(header) = scan.next_record() {
             self.add(shared, header, scan.live, scan.record());
         }
         self.end = scan.at;
@@ -104,7 +104,7 @@ impl Region {
 
     fn add(&mut self, shared: &SharedIndexes, header: RecordHeader, live: bool, record: &[u8]) {
         let data = record.get(HEADER_BYTES..).unwrap_or_default();
-        let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        let line = if header.packed { spool_methods::packing::xref_line(data) } else { data };
         let xref_start = self.text.len() as u32;
         self.text.extend_from_slice(xref_value(line));
         let xref = xref_start..self.text.len() as u32;

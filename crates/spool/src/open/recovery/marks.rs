@@ -6,9 +6,9 @@
 //! are set once the findings of this opening are durable in the journal, so that after an interrupted opening
 //! they are still missing.
 
-use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::open::paths::SpoolPaths;
 use disk::Disk;
+use spool_base::config::{BufferConfig, SpoolConfig};
 use std::io;
 use std::path::PathBuf;
 

@@ -4,17 +4,17 @@
 //! error on a spool that knows it, and so is a missing directory of any buffer on a spool that is not new.
 //! Used by `open` and `inspect`. Callers check beforehand whether there is a spool at all ([`exists`]).
 
-use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
-use crate::base::error::SpoolError;
-use crate::base::token::MethodKind;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::residents::Residents;
-use crate::journal::VolumeRow;
-use crate::method::cnfs::FoundBuffer;
-use crate::method::tree_header::TreeHeader;
 use crate::open::paths::SpoolPaths;
 use crate::open::rebuild::{self, LeftOutVolumes, VolumesNamed};
 use disk::{Disk, OpenMode};
+use spool_base::config::{BufferConfig, ClassConfig, SpoolConfig};
+use spool_base::error::SpoolError;
+use spool_base::token::MethodKind;
+use spool_journal::VolumeRow;
+use spool_methods::cnfs::FoundBuffer;
+use spool_methods::tree_header::TreeHeader;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,18 +4,18 @@
 //! end.
 
 use super::report::RecoveryReport;
-use crate::base::error::ReadError;
-use crate::base::token::{MethodKind, Token};
 use crate::index::fold::{Folds, SharedIndexes};
-use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalRow, JournalWriter};
-use crate::method::Volume;
-use crate::method::cnfs::Cycbuff;
-use crate::method::cnfs::record;
 use crate::open::paths::SpoolPaths;
 use crate::open::rebuild::is_overwritten;
 use disk::Disk;
 use disk::Progress;
 use disk::ReadMode;
+use spool_base::error::ReadError;
+use spool_base::token::{MethodKind, Token};
+use spool_journal::{ArticleRow, GroupsFound, JournalReader, JournalRow, JournalWriter};
+use spool_methods::Volume;
+use spool_methods::cnfs::Cycbuff;
+use spool_methods::cnfs::record;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
@@ -71,7 +71,7 @@ pub(super) fn survey(
         closed: folds.closed,
         ..JournalSurvey::default()
     };
-    while let Some((position, payload)) = reader.next()? {
+    while let Some((position, payload)) = reader.next_row()? {
         // Comes before any change: a newer version may have written the row.
         survey.note(&JournalRow::read(position, payload)?);
     }
@@ -86,7 +86,7 @@ pub(super) fn survey(
     while let Some(start) = reader.start_after(survey.end.max(reader.position())) {
         follows = true;
         reader = JournalReader::open(disk, &paths.journal, Some(start))?;
-        while let Some((position, payload)) = reader.next()? {
+        while let Some((position, payload)) = reader.next_row()? {
             later.note(&JournalRow::read(position, payload)?);
         }
     }
@@ -172,7 +172,7 @@ pub(super) fn cut_of(
     let shared = &folds.shared;
     let mut reader = JournalReader::open(&shared.disk, &paths.journal, Some(from))?;
     let (mut cut, mut buf) = (from, Vec::new());
-    while let Some((position, payload)) = reader.next()? {
+    while let Some((position, payload)) = reader.next_row()? {
         match JournalRow::read(position, payload)? {
             JournalRow::Article(a)
                 if position >= survey.durable
@@ -208,7 +208,7 @@ pub(super) fn replay(
     let mut buf = Vec::new();
     let mut torn = Vec::new();
     reader.extend_to(rows.end);
-    while let Some((position, payload)) = reader.next()? {
+    while let Some((position, payload)) = reader.next_row()? {
         let row = JournalRow::read(position, payload)?;
         match &row {
             JournalRow::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
@@ -268,7 +268,7 @@ mod tests {
         journal.write().unwrap();
         let mut reader = JournalReader::open(&disk, Path::new("/j"), None).unwrap();
         let mut read = Vec::new();
-        while let Some((_, payload)) = reader.next().unwrap() {
+        while let Some((_, payload)) = reader.next_row().unwrap() {
             let Some(JournalRow::Void(positions)) = JournalRow::decode(payload) else { panic!() };
             read.extend(positions);
         }

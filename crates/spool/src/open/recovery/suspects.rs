@@ -7,17 +7,17 @@
 //! elsewhere comes from the medium, affects no other article, and is left to `newsreel verify`. Called once
 //! per opening, after the replay.
 
-use crate::base::error::SpoolError;
-use crate::base::ids::GroupId;
-use crate::base::limits::PART_BYTES_MAX;
 use crate::index::fold::Folds;
 use crate::index::residents::Resident;
-use crate::journal::{JournalRow, JournalWriter};
-use crate::method::cnfs::record::{self, HEADER_BYTES, RecordHeader};
-use crate::method::scan::header_at;
-use crate::method::{Cyclic, Volume};
 use crate::write::syncer::UNSYNCED_BYTES_MAX;
 use disk::ReadMode;
+use spool_base::error::SpoolError;
+use spool_base::ids::GroupId;
+use spool_base::limits::PART_BYTES_MAX;
+use spool_journal::{JournalRow, JournalWriter};
+use spool_methods::cnfs::record::{self, HEADER_BYTES, RecordHeader};
+use spool_methods::scan::header_at;
+use spool_methods::{Cyclic, Volume};
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;

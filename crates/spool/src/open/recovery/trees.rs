@@ -1,12 +1,12 @@
 //! Opening the volumes of retained articles: one directory per class, whose header identifies its owner.
 
-use crate::base::config::{ClassConfig, SpoolConfig};
-use crate::base::error::SpoolError;
-use crate::base::ids::GroupNames;
-use crate::base::token::MethodKind;
-use crate::method::tree_header::{FILE, TreeHeader, is_ours};
-use crate::method::{AppendOnly, FileTree, Volume};
 use disk::Disk;
+use spool_base::config::{ClassConfig, SpoolConfig};
+use spool_base::error::SpoolError;
+use spool_base::ids::GroupNames;
+use spool_base::token::MethodKind;
+use spool_methods::tree_header::{FILE, TreeHeader, is_ours};
+use spool_methods::{AppendOnly, FileTree, Volume};
 use std::io;
 use std::sync::Arc;
 

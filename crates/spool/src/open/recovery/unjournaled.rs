@@ -5,15 +5,15 @@
 //! its numbers, so articles newer than the journal receive their missing rows: in buffers the records at the
 //! write position, in trees the files that no index knows. Called once per opening, after the replay.
 
-use crate::base::facts::TaggedFields;
-use crate::base::ids::GroupId;
-use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
-use crate::index::history::HistoryLookup;
-use crate::journal::{ArticleRow, JournalRow, JournalWriter, put_numbers};
-use crate::method::{Retained, StrayKind, Volume, VolumeKind};
 use crate::open::rebuild::{Region, ScannedRecord, group_named, newer_numbers, record_at};
 use disk::Progress;
+use spool_base::facts::TaggedFields;
+use spool_base::ids::GroupId;
+use spool_base::token::{MethodKind, Token};
+use spool_history::HistoryLookup;
+use spool_journal::{ArticleRow, JournalRow, JournalWriter, put_numbers};
+use spool_methods::{Retained, StrayKind, Volume, VolumeKind};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Entries of a snapshot (`docs/formats/snapshot.md`).
 
-use crate::base::codec::{ByteReader, put_bytes, put_varint};
-use crate::base::key::ArticleKey;
-use crate::base::note::NoteKind;
+use spool_base::codec::{ByteReader, put_bytes, put_varint};
+use spool_base::key::ArticleKey;
+use spool_base::note::NoteKind;
 
 mod kind {
     pub const BEGIN: u8 = 1;

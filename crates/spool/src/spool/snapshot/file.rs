@@ -3,10 +3,10 @@
 use super::arrival::SnapshotArrival;
 #[cfg(feature = "testing")]
 use super::entry::SnapshotEntry;
-use crate::base::codec::ByteReader;
-use crate::method::packing::{put_frame, read_frame};
 use disk::crc::crc32c;
 use disk::{Disk, DiskFile, OpenMode, read_around};
+use spool_base::codec::ByteReader;
+use spool_methods::packing::{put_frame, read_frame};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,19 +7,10 @@
 use super::arrival::SnapshotArrival;
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, damaged};
-use crate::base::codec::ByteReader;
-use crate::base::config::{ClassConfig, SpoolConfig};
-use crate::base::digest::SiteDigest;
-use crate::base::error::{SpoolError, SpoolTrouble};
-use crate::base::facts::{ArticleKind, RowFacts, TaggedFields};
-use crate::base::ids::GroupFlag;
-use crate::base::key::ArticleKey;
-use crate::base::token::MethodKind;
 use crate::index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, LocatedArticle, NewArticle,
 };
 use crate::index::groups::{GroupChange, NewGroup};
-use crate::index::history::HistoryLookup;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{RecoveryReport, read_secret_file, secret_text};
 use crate::read::Lookup;
@@ -29,6 +20,15 @@ use disk::{Disk, FileAccess, OpenMode, Progress, ReadMode, durable_replace};
 use netnews::article::Known;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, control};
+use spool_base::codec::ByteReader;
+use spool_base::config::{ClassConfig, SpoolConfig};
+use spool_base::digest::SiteDigest;
+use spool_base::error::{SpoolError, SpoolTrouble};
+use spool_base::facts::{ArticleKind, RowFacts, TaggedFields};
+use spool_base::ids::GroupFlag;
+use spool_base::key::ArticleKey;
+use spool_base::token::MethodKind;
+use spool_history::HistoryLookup;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -7,15 +7,8 @@
 
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, SnapshotWriter};
-use crate::base::codec::ByteReader;
-use crate::base::error::{SpoolError, SpoolTrouble, TroubleKind};
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
-use crate::base::note::NoteKind;
 use crate::index::fold::SharedIndexes;
 use crate::index::groups::{Group, GroupTable};
-use crate::index::history::HistoryRecord;
-use crate::journal::{JournalReader, JournalRow};
 use crate::open::paths::SpoolPaths;
 use crate::read::article::ArticleBuf;
 use crate::spool::readers::JournalReaders;
@@ -23,6 +16,13 @@ use crate::write::commit::SpoolWriter;
 use crate::write::locked::LockedWriter;
 use disk::{Progress, ReadMode};
 use netnews::Article;
+use spool_base::codec::ByteReader;
+use spool_base::error::{SpoolError, SpoolTrouble, TroubleKind};
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
+use spool_base::note::NoteKind;
+use spool_history::HistoryRecord;
+use spool_journal::{JournalReader, JournalRow};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -261,7 +261,7 @@ impl<'s> Snapshots<'s> {
     fn has_lost_a_group(&self, run: &SnapshotRun<'_>, journal: &Path) -> io::Result<bool> {
         let end = self.writer.lock().journal.end();
         let mut rows = JournalReader::open_to(&self.shared.disk, journal, run.position, end)?;
-        while let Some((_, payload)) = rows.next()? {
+        while let Some((_, payload)) = rows.next_row()? {
             if let Some(JournalRow::GroupRemoved { name, .. }) = JournalRow::decode(payload)
                 && run.groups.contains_key(&name)
             {
@@ -467,7 +467,7 @@ impl SnapshotRun<'_> {
         let mut rows = JournalReader::open_to(&self.spool.shared.disk, &journal, self.position, end)?;
         let mut left: HashMap<ArticleKey, Vec<GroupId>> = HashMap::new();
         let mut forgotten = Vec::new();
-        while let Some((_, payload)) = rows.next()? {
+        while let Some((_, payload)) = rows.next_row()? {
             match JournalRow::decode(payload) {
                 Some(JournalRow::Expire { key, gone: false, numbers, .. }) => {
                     left.entry(key).or_default().extend(numbers.iter().map(|(group, _)| *group));

@@ -2,9 +2,9 @@
 //! which has the promises and all groups (`docs/formats/groups.md`).
 
 use super::{CommitScratch, SpoolWriter, trouble};
-use crate::base::error::SpoolTrouble;
-use crate::base::ids::GroupId;
-use crate::journal::{GroupsState, JournalRow};
+use spool_base::error::SpoolTrouble;
+use spool_base::ids::GroupId;
+use spool_journal::{GroupsState, JournalRow};
 use std::io;
 
 impl SpoolWriter {

@@ -1,7 +1,7 @@
 //! Journal files that only readers need: kept within bounds, and removed when the disk is full.
 
 use super::SpoolWriter;
-use crate::journal::ClaimLimits;
+use spool_journal::ClaimLimits;
 use std::io;
 use std::path::PathBuf;
 

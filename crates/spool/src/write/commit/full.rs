@@ -1,9 +1,9 @@
 //! Checks whether the spool accepts articles, and resumes accepting after a full disk (`docs/states.md`).
 
 use super::{SpoolWriter, trouble};
-use crate::base::error::{SpoolTrouble, TroubleKind};
-use crate::journal::JournalRow;
-use crate::method::Volume;
+use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_journal::JournalRow;
+use spool_methods::Volume;
 use std::io;
 
 impl SpoolWriter {

@@ -6,13 +6,13 @@
 
 use super::SpoolWriter;
 use super::naming::FilingArticle;
-use crate::base::error::SpoolTrouble;
-use crate::base::hidden::{HIDDEN_MAX, HiddenArticle};
-use crate::base::ids::GroupId;
-use crate::base::token::Token;
 use crate::index::change::Change;
-use crate::index::history::HistoryLookup;
-use crate::journal::JournalRow;
+use spool_base::error::SpoolTrouble;
+use spool_base::hidden::{HIDDEN_MAX, HiddenArticle};
+use spool_base::ids::GroupId;
+use spool_base::token::Token;
+use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
 
 impl SpoolWriter {
     /// Records durably which of these articles are hidden as they are filed.

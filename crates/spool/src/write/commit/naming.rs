@@ -1,9 +1,9 @@
 //! The names in a change, looked up as this spool numbers them.
 
-use crate::base::ids::GroupId;
-use crate::base::key::ArticleKey;
 use crate::index::change::NewArticle;
 use crate::index::groups::GroupTable;
+use spool_base::ids::GroupId;
+use spool_base::key::ArticleKey;
 
 /// An article on its way through the writer.
 #[derive(Debug, Clone, Copy)]
