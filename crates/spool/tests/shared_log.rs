@@ -128,22 +128,23 @@ fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
     Ok(())
 }
 
-/// Applies the messages on a machine that may crash at a step; returns all answers, the number of crashes and
-/// that of steps.
+/// Applies the messages on a machine that crashes at these steps, each counted from its start; returns all
+/// answers, the number of crashes and that of steps.
 fn play(
     config: &SpoolConfig,
     messages: &[Vec<Entry>],
-    crash: Option<(CrashKind, u64)>,
+    planned: &[(CrashKind, u64)],
 ) -> (Vec<String>, u64, u64) {
     let mut sim = SimDisk::new();
-    if let Some((kind, step)) = crash {
-        sim.crash_at(step, kind, step * 7919);
-    }
+    let mut planned = planned.iter();
     let mut crashes = 0;
     loop {
+        if let Some((kind, step)) = planned.next() {
+            sim.crash_at(sim.steps() + step, *kind, step * 7919);
+        }
         let played = catch_unwind(AssertUnwindSafe(|| -> TestResult<Vec<String>> {
             let (spool, recovery) = Spool::open(Arc::new(sim.clone()), config.clone(), &())?;
-            assert_eq!(recovery.taken_in, 0);
+            assert_eq!((recovery.taken_in, recovery.rebuilt), (0, None), "{:?}", recovery.lost);
             if position(&spool).is_none() {
                 spool.sync()?;
                 spool.apply(NOW, &[Change::Position { record: &record(u64::MAX, 0) }], &mut Vec::new())?;
@@ -202,11 +203,11 @@ fn shared(buffers: &[(&str, u64)]) -> SpoolConfig {
 /// Crashes at every `every`-th step, and compares with a machine that does not.
 fn crashes_change_nothing(kind: CrashKind, buffers: &[(&str, u64)], every: usize) {
     let (config, messages) = (shared(buffers), messages(11));
-    let (expected, _, steps) = play(&config, &messages, None);
+    let (expected, _, steps) = play(&config, &messages, &[]);
     assert!(steps > 200, "{steps}");
     let mut crashes = 0;
     for step in (30..steps).step_by(every) {
-        let (answers, n, _) = play(&config, &messages, Some((kind, step)));
+        let (answers, n, _) = play(&config, &messages, &[(kind, step)]);
         let only: Vec<_> = answers.iter().filter(|line| !expected.contains(line)).collect();
         assert_eq!(only, Vec::<&String>::new(), "{kind:?} at step {step}");
         assert_eq!(answers, expected, "{kind:?} at step {step}");
@@ -226,13 +227,27 @@ fn a_kill_at_any_step_takes_back_whole_messages_and_changes_no_number() {
     crashes_change_nothing(CrashKind::Kill, &[("a", 1 << 20)], crash_every(7));
 }
 
+/// What was durable is cut off on purpose there, and must not look like a loss.
+#[test]
+fn a_power_cut_in_the_start_after_a_kill_changes_no_number() {
+    let (config, messages) = (shared(&[("a", 1 << 20)]), messages(11));
+    let (expected, _, steps) = play(&config, &messages, &[]);
+    for step in (100..steps).step_by(crash_every(61)) {
+        for later in 0..40 {
+            let crashes = [(CrashKind::Kill, step), (CrashKind::Lost, later)];
+            let (answers, ..) = play(&config, &messages, &crashes);
+            assert_eq!(answers, expected, "{crashes:?}");
+        }
+    }
+}
+
 #[test]
 fn buffers_that_wrap_are_whole_once_the_log_is_applied_again() {
     let (config, messages) = (shared(&[("a", 40_000)]), messages(12));
-    let (expected, _, steps) = play(&config, &messages, None);
+    let (expected, _, steps) = play(&config, &messages, &[]);
     for step in (30..steps).step_by(crash_every(13)) {
         for kind in [CrashKind::Kill, CrashKind::Power] {
-            let (answers, ..) = play(&config, &messages, Some((kind, step)));
+            let (answers, ..) = play(&config, &messages, &[(kind, step)]);
             assert_eq!(answers.len(), expected.len(), "{kind:?} at step {step}");
         }
     }
@@ -256,10 +271,10 @@ fn kept_articles_are_whole_once_the_log_is_applied_again() {
     };
     config.rules.insert(0, of_kept);
     let messages = messages(13);
-    let (expected, _, steps) = play(&config, &messages, None);
+    let (expected, _, steps) = play(&config, &messages, &[]);
     for step in (30..steps).step_by(crash_every(13)) {
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
-            let (answers, ..) = play(&config, &messages, Some((kind, step)));
+            let (answers, ..) = play(&config, &messages, &[(kind, step)]);
             assert_eq!(answers, expected, "{kind:?} at step {step}");
         }
     }

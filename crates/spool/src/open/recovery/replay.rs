@@ -105,7 +105,8 @@ impl JournalSurvey {
         let volumes = shared.volumes.load();
         self.reached
             && !self.broken
-            && self.end >= groups.synced
+            // The journal of a shared log's spool is cut off after a crash, also before what was durable.
+            && (self.end >= groups.synced || self.is_of_shared_log(folds))
             && !volumes.cycbuffs().any(|v| is_overwritten(shared, v, head(v)))
     }
 
