@@ -106,9 +106,14 @@ const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 const MAY_APPLY: &[&str] = &["crates/spool/src/", "crates/site-log/src/", "crates/cluster/src/"];
 /// Crate that a simulation drives: time, waiting and randomness come from its trait `World`.
 const SIMULATED: &str = "crates/cluster/src/";
-/// Files in it that are the world: the machine's, and the connection to an engine.
-const WORLDS: &[&str] =
-    &["crates/cluster/src/machine.rs", "crates/cluster/src/nats.rs", "crates/cluster/src/nats/replicas.rs"];
+/// Files in it that are the world: the machine's, the connection to an engine, and the threads of a test that
+/// plays many simulations.
+const WORLDS: &[&str] = &[
+    "crates/cluster/src/machine.rs",
+    "crates/cluster/src/nats.rs",
+    "crates/cluster/src/nats/replicas.rs",
+    "crates/cluster/src/simulation/seeds.rs",
+];
 /// Time, waiting, tasks and randomness.
 const WORLDLY: &[&str] = &[
     "tokio::",

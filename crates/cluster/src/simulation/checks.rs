@@ -94,6 +94,7 @@ impl Checks {
             *own = high;
         }
         match self.answers.get(&reached) {
+            Some(others) if *others == answers => self.compared += 1,
             Some(others) => {
                 self.compared += 1;
                 let only = |of: &[String], not: &[String]| -> Vec<String> {

@@ -152,7 +152,10 @@ impl SimMemory {
 
     /// Makes the first `len` bytes, and the rest of their last page, equal to another's.
     pub fn copy_from(&self, other: &Self, len: u64) {
-        for n in 0..len.div_ceil(PAGE_BYTES) {
+        let touched = |memory: &Self| memory.0.touched.load(Ordering::Relaxed);
+        // Both are zero beyond that.
+        let end = len.min(touched(self).max(touched(other)));
+        for n in 0..end.div_ceil(PAGE_BYTES) {
             self.copy_page(other, n);
         }
     }

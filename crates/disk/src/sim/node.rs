@@ -62,7 +62,8 @@ pub(super) struct SimNode {
     durable: SimMemory,
     durable_len: u64,
     writes: Vec<PendingWrite>,
-    mapped: bool,
+    /// Pages that may have been changed through mappings, also of processes that were killed: sorted, apart.
+    by_maps: Vec<Range<u64>>,
     /// Bytes that cannot be read.
     unreadable: Vec<Range<u64>>,
     /// Pages of mappings that met such bytes; they are now zeros.
@@ -84,7 +85,7 @@ impl SimNode {
             durable,
             durable_len: 0,
             writes: Vec::new(),
-            mapped: false,
+            by_maps: Vec::new(),
             unreadable: Vec::new(),
             lost: BTreeSet::new(),
             mapped_pages: Vec::new(),
@@ -157,19 +158,22 @@ impl SimNode {
 
     /// Returns the memory, for a mapping of these pages.
     pub fn map(&mut self, pages: Range<u64>) -> SimMemory {
-        self.mapped = true;
+        add_range(&mut self.by_maps, pages.clone());
         self.live.touch(pages.end.saturating_mul(PAGE_BYTES));
         self.mapped_pages.push(pages.clone());
         self.lose(pages);
         self.live.clone()
     }
 
+    /// Returns the pages that may have been changed through mappings, as far as the file reaches.
+    fn pages_by_maps(&self) -> impl Iterator<Item = u64> {
+        let end = self.len.max(self.durable_len).div_ceil(PAGE_BYTES);
+        self.by_maps.iter().flat_map(move |pages| pages.start..pages.end.min(end))
+    }
+
     pub fn sync(&mut self) {
-        if self.mapped {
-            self.durable.copy_from(&self.live, self.len.max(self.durable_len));
-        } else {
-            self.writes.iter().for_each(|write| write.apply(&self.durable));
-        }
+        self.writes.iter().for_each(|write| write.apply(&self.durable));
+        self.pages_by_maps().for_each(|page| self.durable.copy_page(&self.live, page));
         self.writes.clear();
         self.durable_len = self.len;
     }
@@ -182,7 +186,7 @@ impl SimNode {
             space: self.space,
             durable_len: self.durable_len,
             writes: self.writes.clone(),
-            mapped: self.mapped,
+            by_maps: self.by_maps.clone(),
             unreadable: self.unreadable.clone(),
             ..Self::new()?
         };
@@ -211,10 +215,11 @@ impl SimNode {
         let mut node = self.as_synced()?;
         let survival = random.survival();
         self.apply_surviving_writes(&node.live, survival, random);
-        if self.mapped {
+        if !self.by_maps.is_empty() {
             let written = self.as_synced()?.live;
             self.writes.iter().for_each(|write| write.apply(&written));
-            for page in 0..self.len.div_ceil(PAGE_BYTES) {
+            let end = self.len.div_ceil(PAGE_BYTES);
+            for page in self.pages_by_maps().take_while(|page| *page < end) {
                 if !self.live.page_equals(&written, page) && survival.of(random) {
                     node.live.copy_page(&self.live, page);
                 }
@@ -243,4 +248,18 @@ impl SimNode {
 
 fn check_len(len: u64) -> io::Result<()> {
     if len > FILE_BYTES_MAX { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+}
+
+/// Adds a range to sorted ones that do not touch each other, and joins those that it connects.
+fn add_range(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
+    let mut joined = new;
+    ranges.retain(|range| {
+        let is_apart = range.end < joined.start || joined.end < range.start;
+        if !is_apart {
+            joined = joined.start.min(range.start)..joined.end.max(range.end);
+        }
+        is_apart
+    });
+    let at = ranges.partition_point(|range| range.start < joined.start);
+    ranges.insert(at, joined);
 }
