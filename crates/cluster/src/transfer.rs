@@ -3,6 +3,9 @@
 //! A running member offers a snapshot of itself: [`SnapshotOffer`] answers requests for it, piece by piece,
 //! while it is still being written. One that joins fetches it with [`SnapshotFetch`], several pieces at a
 //! time, and goes on where it stopped as long as the other member has the same snapshot.
+//!
+//! Neither file is synced, as both are only needed for a while: their names have the boot id of the machine,
+//! and those of another boot are removed. A fetched one that has to be kept is synced by [`keep_fetched`].
 
 use crate::world::World;
 use disk::crc::crc32c_of_two;
@@ -26,7 +29,7 @@ const OFFERED_MAX: Duration = Duration::from_secs(60);
 /// Time since the last request for a piece after which no one fetches a snapshot any more.
 const FETCHED_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Pause before a snapshot that is being written is asked for again.
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Time after which a member that does not answer is given up.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 
@@ -102,23 +105,29 @@ pub struct WantedSnapshot {
     pub file: PathBuf,
 }
 
-fn offered_name(id: u64) -> String {
-    format!("{id:016x}.snapshot")
+/// End of the name of a whole snapshot that is offered.
+const OFFERED_SUFFIX: &str = ".snapshot";
+
+/// Returns the name of the file of a snapshot, which holds until the machine is started again.
+fn name_of(disk: &dyn Disk, id: u64, suffix: &str) -> String {
+    format!("{id:016x}-{:032x}{suffix}", u128::from_be_bytes(disk.boot_id()))
 }
 
-/// Returns the id in the name of a whole snapshot.
-fn offered_id(name: &str) -> Option<u64> {
-    u64::from_str_radix(name.strip_suffix(".snapshot")?, 16).ok()
+/// Returns the id in such a name; `None` for other names, and for one of another boot.
+fn id_in(disk: &dyn Disk, name: &str, suffix: &str) -> Option<u64> {
+    let id = u64::from_str_radix(name.get(..16)?, 16).ok()?;
+    (name == name_of(disk, id, suffix)).then_some(id)
 }
 
 impl SnapshotOffer {
     /// Creates the offer of a member that keeps snapshots in `dir`. The pieces of one that is whole there are
-    /// still to be had, so that a restart of the member interrupts no one who fetches it.
+    /// still to be had, so a restart of the member interrupts no one who fetches it; a restart of the machine
+    /// does.
     pub fn open(disk: Arc<dyn Disk>, dir: PathBuf, world: Arc<dyn World>) -> io::Result<Self> {
         disk.create_dir(&dir)?;
         let mut offered: Option<OfferedSnapshot> = None;
         for name in disk.list(&dir)? {
-            match offered_id(&name) {
+            match id_in(&*disk, &name, OFFERED_SUFFIX) {
                 Some(id) if offered.is_none() => {
                     let (state, asked_at) = (OfferState::Whole, world.now());
                     offered = Some(OfferedSnapshot { id, state, begun_at: None, asked_at, piece_at: None });
@@ -160,7 +169,7 @@ impl SnapshotOffer {
         drop(offered);
         if let Some(old) = replaced {
             old.into_iter().for_each(|old| self.remove(&old));
-            begin(WantedSnapshot { id, file: self.dir.join(offered_name(id)) });
+            begin(WantedSnapshot { id, file: self.path(id) });
         }
         let mut answer = vec![answer::NAMED];
         answer.extend_from_slice(&id.to_le_bytes());
@@ -197,7 +206,11 @@ impl SnapshotOffer {
     /// Removes the file of a snapshot that is not offered any more. If that fails, it takes room until a
     /// later start removes it.
     fn remove(&self, old: &OfferedSnapshot) {
-        let _ = self.disk.remove(&self.dir.join(offered_name(old.id)));
+        let _ = self.disk.remove(&self.path(old.id));
+    }
+
+    fn path(&self, id: u64) -> PathBuf {
+        self.dir.join(name_of(&*self.disk, id, OFFERED_SUFFIX))
     }
 
     /// Returns the piece at an offset; `None` if the request cannot be read.
@@ -214,7 +227,7 @@ impl SnapshotOffer {
             state => *state == OfferState::Whole,
         };
         drop(offered);
-        let path = self.dir.join(offered_name(id));
+        let path = self.path(id);
         // While it is written it has another name; it may get its own at any moment.
         let part = path.with_extension("snapshot.part");
         let opened =
@@ -312,15 +325,23 @@ impl<'a> SnapshotAnswer<'a> {
 /// did not come.
 pub type AskMember<'a> = &'a dyn Fn(Vec<Vec<u8>>) -> Vec<Option<Vec<u8>>>;
 
-/// Name of the file of a snapshot that is whole.
+/// End of the name of a fetched snapshot that is kept for another attempt.
 const FETCHED_SUFFIX: &str = ".fetched";
-/// Name of one of which pieces are missing.
+/// End of the name of one that is being fetched.
 const FETCHING_SUFFIX: &str = ".fetching";
 
-/// Returns the snapshot that an earlier call has fetched to `dir`, if there is one.
+/// Returns the snapshot that an earlier call has fetched to `dir` and kept, if there is one.
 pub fn fetched_snapshot(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
     let names = disk.list(dir).ok()?;
     names.iter().find(|name| name.ends_with(FETCHED_SUFFIX)).map(|name| dir.join(name))
+}
+
+/// Makes a fetched snapshot durable, for another attempt. One that is kept already stays as it is.
+pub fn keep_fetched(disk: &dyn Disk, file: &Path) -> io::Result<()> {
+    let Some(name) = file.to_str().and_then(|name| name.strip_suffix(FETCHING_SUFFIX)) else { return Ok(()) };
+    disk.open(file, OpenMode::ReadOnly)?.sync()?;
+    disk.rename(file, Path::new(&format!("{name}{FETCHED_SUFFIX}")))?;
+    file.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
 }
 
 /// A snapshot that is being fetched.
@@ -360,18 +381,17 @@ impl<'a> SnapshotFetch<'a> {
 
     /// Returns the file to which the snapshot arrives.
     pub fn file(&self) -> PathBuf {
-        self.path(FETCHING_SUFFIX)
+        self.dir.join(name_of(self.disk, self.id, FETCHING_SUFFIX))
     }
 
-    /// Fetches the rest, and notes in `arrival` how far that is. Returns the path of the file, whose name is
-    /// another one then.
-    pub fn run(mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<PathBuf, FetchError> {
+    /// Fetches the rest to the file, and notes in `arrival` how far that is.
+    pub fn run(mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<(), FetchError> {
         let fetched = self.fetch(arrival, progress);
         arrival.ended(match &fetched {
             Ok(()) => ArrivalEnd::Whole,
             Err(error) => ArrivalEnd::Failed(error.to_string()),
         });
-        fetched.and_then(|()| self.finish())
+        fetched
     }
 
     fn fetch(&mut self, arrival: &SnapshotArrival, progress: &dyn Progress) -> Result<(), FetchError> {
@@ -406,12 +426,8 @@ struct FetchRound {
 }
 
 impl SnapshotFetch<'_> {
-    fn path(&self, suffix: &str) -> PathBuf {
-        self.dir.join(format!("{:016x}{suffix}", self.id))
-    }
-
     fn open(&mut self) -> Result<(), FetchError> {
-        let path = self.path(FETCHING_SUFFIX);
+        let path = self.file();
         let failed = |error| FetchError::File(path.clone(), error);
         let file = self.disk.open(&path, OpenMode::CreatePrivate).map_err(failed)?;
         self.reached = file.len().map_err(failed)?;
@@ -423,7 +439,7 @@ impl SnapshotFetch<'_> {
     fn begin_file(&mut self) -> Result<(), FetchError> {
         let names = self.disk.list(self.dir).unwrap_or_default();
         for name in names.iter().filter(|name| name.ends_with(FETCHING_SUFFIX)) {
-            let id = u64::from_str_radix(name.trim_end_matches(FETCHING_SUFFIX), 16).ok();
+            let id = id_in(self.disk, name, FETCHING_SUFFIX);
             let is_known = id.is_some_and(|id| {
                 let answer = self.ask_one(piece_request(id, 0));
                 let is_piece = |answer: &Vec<u8>| {
@@ -512,18 +528,9 @@ impl SnapshotFetch<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         let Some(file) = &self.file else { return Ok(()) };
         let written = file.write_all_at(&[IoSlice::new(bytes)], self.reached);
-        written.map_err(|error| FetchError::File(self.path(FETCHING_SUFFIX), error))?;
+        written.map_err(|error| FetchError::File(self.file(), error))?;
         self.reached += bytes.len() as u64;
         Ok(())
-    }
-
-    fn finish(self) -> Result<PathBuf, FetchError> {
-        let (from, to) = (self.path(FETCHING_SUFFIX), self.path(FETCHED_SUFFIX));
-        let synced = self.file.as_ref().map_or(Ok(()), |file| file.sync());
-        let named =
-            synced.and_then(|()| self.disk.rename(&from, &to)).and_then(|()| self.disk.sync_dir(self.dir));
-        named.map_err(|error| FetchError::File(from, error))?;
-        Ok(to)
     }
 }
 
@@ -537,7 +544,7 @@ fn piece_request(id: u64, offset: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::SimDisk;
+    use disk::{CrashKind, SimDisk};
     use parking_lot::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -571,7 +578,9 @@ mod tests {
         ask: AskMember<'_>,
         world: &PassingWorld,
     ) -> Result<PathBuf, FetchError> {
-        SnapshotFetch::begin(disk, dir, ask, world)?.run(&SnapshotArrival::default(), &())
+        let fetch = SnapshotFetch::begin(disk, dir, ask, world)?;
+        let file = fetch.file();
+        fetch.run(&SnapshotArrival::default(), &()).map(|()| file)
     }
 
     fn contents(pieces: usize) -> Vec<u8> {
@@ -640,7 +649,15 @@ mod tests {
             let dir = Path::new("/site");
             let file = fetch_snapshot(&disk, dir, &ask, &world).unwrap();
             assert!(read(&disk, &file) == offering.all, "lost one of {lose_every}");
-            assert_eq!(fetched_snapshot(&disk, dir), Some(file));
+            assert_eq!(fetched_snapshot(&disk, dir), None);
+            keep_fetched(&disk, &file).unwrap();
+            let kept = fetched_snapshot(&disk, dir).unwrap();
+            assert!(read(&disk, &kept) == offering.all);
+            keep_fetched(&disk, &kept).unwrap();
+            let after = disk.image_after(CrashKind::Lost, 0).unwrap();
+            assert!(
+                fetched_snapshot(&after, dir) == Some(kept.clone()) && read(&after, &kept) == offering.all
+            );
         }
     }
 
@@ -674,11 +691,10 @@ mod tests {
         assert!(read(&disk, &file) == offering.all);
         assert_eq!(lowest.load(Ordering::Relaxed), before);
         let offer = SnapshotOffer::open(offering.disk.clone(), "/offers".into(), world.clone()).unwrap();
-        let id = u64::from_str_radix(name.trim_end_matches(FETCHING_SUFFIX), 16).unwrap();
+        let id = id_in(&disk, &name, FETCHING_SUFFIX).unwrap();
         let piece = offer.answer(&piece_request(id, 0), |_| panic!("there is a whole one"));
         assert!(matches!(SnapshotAnswer::read(&piece, 0), Some(SnapshotAnswer::Piece { .. })));
         // One that no one asks for is removed, and what was fetched of it begins again.
-        disk.rename(&file, &dir.join(&name)).unwrap();
         world.wait(world.now() + KEPT_MAX + Duration::from_secs(1));
         offering.offer.drop_old();
         assert_eq!(offering.disk.list(Path::new("/offers")).unwrap(), Vec::<String>::new());
@@ -717,11 +733,40 @@ mod tests {
         pass(20);
         let (second, is_begun) = ask(&offer);
         assert!(is_begun && second != first);
-        assert_eq!(disk.list(Path::new("/offers")).unwrap(), [offered_name(second)]);
+        assert_eq!(disk.list(Path::new("/offers")).unwrap(), [name_of(&*disk, second, OFFERED_SUFFIX)]);
         // A restart does not make it young.
         let offer = open();
         assert!(ask(&offer).1);
         assert_eq!(disk.list(Path::new("/offers")).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn files_that_were_not_synced_before_a_power_cut_are_removed() {
+        let world = Arc::new(PassingWorld::default());
+        let offering = Offering::new(&world, 3, 0);
+        let (dir, offers) = (Path::new("/site"), Path::new("/offers"));
+        let ask = |requests| offering.ask(requests);
+        let disk = SimDisk::new();
+        fetch_snapshot(&disk, dir, &ask, &world).unwrap();
+        // Both machines are started again, and have more of the files than was synced.
+        let restarted = |disk: &dyn Disk, dir: &Path| {
+            let image = SimDisk::new().image_after(CrashKind::Lost, 0).unwrap();
+            image.create_dir(dir).unwrap();
+            for name in disk.list(dir).unwrap() {
+                put(&image, &dir.join(name), &[0; 100]);
+            }
+            image
+        };
+        let there = restarted(&*offering.disk, offers);
+        assert_eq!(there.list(offers).unwrap().len(), 1);
+        let there: Arc<dyn Disk> = Arc::new(there);
+        SnapshotOffer::open(there.clone(), offers.into(), world.clone()).unwrap();
+        assert_eq!(there.list(offers).unwrap(), Vec::<String>::new());
+        let here = restarted(&disk, dir);
+        assert_eq!(here.list(dir).unwrap().len(), 1);
+        let file = fetch_snapshot(&here, dir, &ask, &world).unwrap();
+        assert!(read(&here, &file) == offering.all);
+        assert_eq!(here.list(dir).unwrap().len(), 1);
     }
 
     #[test]

@@ -15,12 +15,13 @@ use cluster::members::{
     number_of, raise_format, remove_last_member, remove_member,
 };
 use cluster::nats::{EngineFacts, NatsError, user_key};
-use cluster::transfer::{FetchError, SnapshotFetch, fetched_snapshot};
+use cluster::transfer::{FetchError, SnapshotFetch, fetched_snapshot, keep_fetched};
 use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, fetch_parts};
 use disk::{Disk as _, Progress, RealDisk};
 use site_base::clock::unix_secs;
 use site_config::{Cluster, Config};
-use spool::{RestoreReport, RestoreTarget, SnapshotArrival, Spool};
+use spool::{RestoreReport, RestoreTarget, SnapshotArrival, Spool, SpoolError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -148,9 +149,8 @@ pub fn join(
     spool.close()?;
     // The file takes room and is not needed any more, unless the nodes were silent: then it may do later.
     let may_do = matches!(begun, Err(MemberError::Engine(_) | MemberError::Table(MembersError::Table(_))));
-    if matches!(source, JoinSource::Member(_)) && !may_do {
-        // A file that cannot be removed only takes room.
-        let _ = RealDisk::new().remove(&file);
+    if matches!(source, JoinSource::Member(_)) {
+        put_away(&file, may_do);
     }
     begun.map(|()| restored)
 }
@@ -188,6 +188,18 @@ fn restore(
     Ok((file, restored))
 }
 
+/// Keeps a fetched snapshot for another attempt, or removes it.
+fn put_away(file: &Path, may_do: bool) {
+    let disk = RealDisk::new();
+    // A file that cannot be kept is fetched again, and one that cannot be removed only takes room.
+    let _ = if may_do { keep_fetched(&disk, file) } else { disk.remove(file) };
+}
+
+/// Reports whether a snapshot is damaged, so that another attempt with it is in vain.
+fn is_damaged(error: &MemberError) -> bool {
+    matches!(error, MemberError::Spool(SpoolError::Io { source, .. }) if source.kind() == ErrorKind::InvalidData)
+}
+
 /// Fetches a snapshot of a running member through the engine, and restores it as it arrives. Returns the file
 /// to which it was fetched.
 fn restore_fetched(
@@ -197,8 +209,9 @@ fn restore_fetched(
     progress: &dyn Progress,
 ) -> Result<(PathBuf, RestoreReport), MemberError> {
     let (disk, dir) = (RealDisk::new(), config.site.data.join(FETCHED_DIR));
+    let put_away_after = |error: &MemberError, file: &Path| put_away(file, !is_damaged(error));
     if let Some(file) = fetched_snapshot(&disk, &dir) {
-        return restore(config, file, progress);
+        return restore(config, file.clone(), progress).inspect_err(|error| put_away_after(error, &file));
     }
     let from = running_member(config, &*connected.engine, from)?;
     let (ask, world) =
@@ -219,7 +232,14 @@ fn restore_fetched(
         (fetched, restoring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     match fetched {
-        Ok(file) => Ok((file, restored?)),
+        Ok(()) => match restored {
+            Ok(restored) => Ok((file, restored)),
+            Err(error) => {
+                let error = error.into();
+                put_away_after(&error, &file);
+                Err(error)
+            }
+        },
         Err(FetchError::Unwanted) => {
             Err(restored.err().map_or_else(|| cannot(FetchError::Unwanted), Into::into))
         }

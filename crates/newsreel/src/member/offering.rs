@@ -35,7 +35,7 @@ pub(super) fn offer_snapshots(
 fn begin(offer: &Arc<SnapshotOffer>, spool: &Weak<Spool>, wanted: WantedSnapshot) {
     let (offer, spool) = (offer.clone(), spool.clone());
     let write = move || {
-        let written = spool.upgrade().map(|spool| spool.snapshots().write(&wanted.file, &|| false, &()));
+        let written = spool.upgrade().map(|spool| spool.snapshots().write_for_now(&wanted.file));
         match written {
             Some(Ok(report)) => {
                 info!(

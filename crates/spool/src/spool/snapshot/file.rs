@@ -136,12 +136,11 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Writes the rest and makes the file durable; returns its length.
-    pub fn finish(mut self) -> io::Result<u64> {
+    /// Writes the rest; returns the file, which is not synced yet, and its length.
+    pub fn finish(mut self) -> io::Result<(Arc<dyn DiskFile>, u64)> {
         self.write()?;
         let end = self.compressor.take().map_or(Ok(self.end), FrameCompressor::end)?;
-        self.file.sync()?;
-        Ok(end)
+        Ok((self.file.clone(), end))
     }
 }
 

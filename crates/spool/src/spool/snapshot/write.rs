@@ -122,6 +122,22 @@ impl<'s> Snapshots<'s> {
         is_over: &dyn Fn() -> bool,
         progress: &dyn Progress,
     ) -> Result<SnapshotReport, SpoolError> {
+        self.write_file(path, true, is_over, progress)
+    }
+
+    /// Like [`write`](Self::write), for a file that is needed until the machine is started again: it is not
+    /// synced.
+    pub fn write_for_now(&self, path: &Path) -> Result<SnapshotReport, SpoolError> {
+        self.write_file(path, false, &|| false, &())
+    }
+
+    fn write_file(
+        &self,
+        path: &Path,
+        is_durable: bool,
+        is_over: &dyn Fn() -> bool,
+        progress: &dyn Progress,
+    ) -> Result<SnapshotReport, SpoolError> {
         let io = || SpoolError::io("write", path);
         let (part, disk) = (part_of(path), &self.shared.disk);
         let is_free = || match disk.has_name(path)? {
@@ -136,10 +152,16 @@ impl<'s> Snapshots<'s> {
             SnapshotFault::Trouble(trouble) => SpoolError::Unfit(trouble.to_string()),
         })?;
         let mut report = run.report;
-        report.bytes = run.out.finish().map_err(io())?;
+        let (file, bytes) = run.out.finish().map_err(io())?;
+        report.bytes = bytes;
+        if is_durable {
+            file.sync().map_err(io())?;
+        }
         is_free().map_err(io())?;
         disk.rename(&part, path).map_err(io())?;
-        disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(io())?;
+        if is_durable {
+            disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(io())?;
+        }
         Ok(report)
     }
 
