@@ -149,12 +149,12 @@ impl BalancedSession {
             self.next = (self.next + 1) % self.members.len();
             let text = String::from_utf8_lossy(&command).trim_ascii().to_ascii_uppercase();
             let verb = text.split_ascii_whitespace().next().unwrap_or_default();
+            if verb == "CHECK" {
+                self.freshen();
+            }
             let status = match BRINGING.contains(&verb) {
                 true => self.bring(&command, verb)?,
                 false => {
-                    if verb == "CHECK" {
-                        self.freshen();
-                    }
                     self.members.iter_mut().for_each(|member| _ = member.try_send(&command));
                     self.answer_of_all(&command)?
                 }
