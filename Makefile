@@ -39,7 +39,7 @@ help: ## this list
 
 run: PROFILE = fast
 run: has-cargo ## compile quickly, and serve a site in ./run: news on port 1119 of 127.0.0.1, pages on 8119
-	@[ -e $(BINARY) ] || echo "newsreel is compiled first: some 6 minutes on two processors, 2 GB of memory, 1 GB of disk"
+	@[ -e $(BINARY) ] || echo "newsreel is compiled first: 6 to 11 minutes on two processors, 2 GB of memory, 1 GB of disk"
 	$(CARGO) build --profile $(PROFILE) --locked -p newsreel
 	@exec $(BINARY) up --dir $(RUN_DIR)
 
