@@ -16,7 +16,7 @@ pub struct GroupRow {
     pub id: u32,
     /// Name of the group.
     pub name: String,
-    /// Who may post in it.
+    /// Rule for posts in it.
     pub flag: GroupFlag,
     /// Description, as `LIST NEWSGROUPS` shows it.
     pub description: String,
@@ -223,7 +223,7 @@ pub enum JournalRow<'a> {
         kind: NoteKind,
         /// Time since which it holds, in Unix seconds.
         since: u32,
-        /// What the note is about.
+        /// Subject of the note.
         key: &'a [u8],
         /// The fact, `None` to remove the note.
         value: Option<&'a [u8]>,

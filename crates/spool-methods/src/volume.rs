@@ -473,7 +473,7 @@ pub struct LivingLookup<'a> {
 pub struct Stray {
     /// Path of the file.
     pub path: PathBuf,
-    /// What it is.
+    /// Kind of the file.
     pub kind: StrayKind,
 }
 

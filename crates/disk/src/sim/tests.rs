@@ -164,6 +164,18 @@ fn a_kill_keeps_written_bytes_and_the_boot_id() {
 }
 
 #[test]
+fn changes_through_mappings_of_a_killed_process_are_synced_later() {
+    let (disk, file) = disk_with_file();
+    file.allocate(16 << 10).unwrap();
+    file.sync().unwrap();
+    file.map_words(8192, 512).unwrap().words()[3].store(7, Ordering::Relaxed);
+    let image = disk.image_after(CrashKind::Kill, 0).unwrap();
+    image.open(&path("a"), OpenMode::ReadOnly).unwrap().sync().unwrap();
+    let bytes = content(&image.image_after(CrashKind::Lost, 0).unwrap(), "a");
+    assert_eq!(bytes[8192 + 24..8192 + 32], 7u64.to_ne_bytes());
+}
+
+#[test]
 fn lost_leaves_only_synced_data() {
     let (disk, file) = disk_with_file();
     file.allocate(8192).unwrap();

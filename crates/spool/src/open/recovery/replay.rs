@@ -106,7 +106,8 @@ impl JournalSurvey {
         self.reached
             && !self.broken
             // The journal of a shared log's spool is cut off after a crash, also before what was durable.
-            && (self.end >= groups.synced || self.is_of_shared_log(folds))
+            // Only after a power cut is everything looked at again that the rows had changed.
+            && (self.end >= groups.synced || self.power_lost && self.is_of_shared_log(folds))
             && !volumes.cycbuffs().any(|v| is_overwritten(shared, v, head(v)))
     }
 
