@@ -153,6 +153,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Marks a file or directory in the machine's memory alone. The mark survives this process, but is lost
     /// together with unsynced data: when the machine goes down, and when the file system is unmounted.
     fn mark(&self, path: &Path) -> io::Result<()>;
+    /// Takes a file's mark away.
+    fn unmark(&self, path: &Path) -> io::Result<()>;
     /// Reports whether a file still has its mark. If not, unsynced bytes may be lost too.
     fn is_marked(&self, path: &Path) -> io::Result<bool>;
     /// Returns the number of unreadable mapped pages, in all mappings so far. Once it has risen, some mapping

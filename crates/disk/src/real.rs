@@ -36,6 +36,8 @@ const PUBLIC_FILE_MODE: u32 = 0o644;
 /// unmounted" (fcntl(2)), in all mount namespaces. An inode loses it when the kernel drops it from memory; by
 /// then its bytes are written.
 const MARK: u64 = 1;
+/// Write hint of files without a mark.
+const UNMARKED: u64 = 0;
 /// Path at which Linux provides the boot id.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -273,6 +275,13 @@ impl Disk for RealDisk {
         match is_device(path)? {
             true => Ok(()),
             false => set_write_hint(&open_to_read(path)?, MARK),
+        }
+    }
+
+    fn unmark(&self, path: &Path) -> io::Result<()> {
+        match is_device(path)? {
+            true => Ok(()),
+            false => set_write_hint(&open_to_read(path)?, UNMARKED),
         }
     }
 
@@ -778,6 +787,9 @@ mod tests {
             assert!(!disk.is_marked(&path).unwrap());
             disk.mark(&path).unwrap();
             assert!(disk.is_marked(&path).unwrap());
+            disk.unmark(&path).unwrap();
+            assert!(!disk.is_marked(&path).unwrap());
+            disk.mark(&path).unwrap();
         }
         fs::copy(scratch.path("f"), scratch.path("copy")).unwrap();
         assert!(!disk.is_marked(&scratch.path("copy")).unwrap());

@@ -595,6 +595,12 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn unmark(&self, path: &Path) -> io::Result<()> {
+        self.is_marked(path)?;
+        self.state.lock().marked.remove(path);
+        Ok(())
+    }
+
     fn is_marked(&self, path: &Path) -> io::Result<bool> {
         let state = self.running()?;
         if state.names.get(path).is_none() && !state.names.is_dir(path) {

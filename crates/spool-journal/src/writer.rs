@@ -55,8 +55,10 @@ impl JournalWriter {
         disk.create_dir(dir)?;
         let all = starts(&**disk, dir)?;
         let last = all.iter().rev().find(|s| end >= **s + FILE_HEAD_BYTES);
-        for start in all.iter().filter(|s| last.is_none_or(|last| *s > last)) {
+        // Durably, and the newest first: rows after a gap would be those of a damaged journal.
+        for start in all.iter().rev().take_while(|s| last.is_none_or(|last| *s > last)) {
             disk.remove(&dir.join(file_name(*start)))?;
+            disk.sync_dir(dir)?;
         }
         // A position beyond the capacity of the last file begins a new one: the gap shows that rows are
         // missing.

@@ -4,7 +4,8 @@
 //! ([`disk::Disk::mark`]): at a reboot, and when a disk was detached or a file system mounted again.
 //! Each directory and buffer has its own, since each may lie on a file system of its own. Invariant: marks
 //! are set once the findings of this opening are durable in the journal, so that after an interrupted opening
-//! they are still missing.
+//! they are still missing; one that counts unsynced data as lost although the machine kept running takes a
+//! mark away first.
 
 use crate::open::paths::SpoolPaths;
 use disk::Disk;
@@ -28,6 +29,14 @@ pub(super) fn first_lost(disk: &dyn Disk, config: &SpoolConfig) -> Option<PathBu
         Ok(marked) => !marked,
         Err(e) => e.kind() != io::ErrorKind::NotFound,
     })
+}
+
+/// Takes the mark of the spool's directory away before an opening that counts unsynced data as lost changes
+/// anything. If it is interrupted, the next one does so too: rows may have been cut off by then whose changes
+/// to usage bits are still there.
+pub(super) fn remove(disk: &dyn Disk, config: &SpoolConfig) {
+    // It has none if it cannot be marked.
+    let _ = disk.unmark(&config.dir);
 }
 
 /// Marks all of them. If that fails, as in a directory of another user, the next start after a kill treats it

@@ -114,6 +114,7 @@ fn open(
     let mut loss = marks::first_lost(&**disk, config).map(LossReason::Remount);
     loop {
         if loss.is_some() {
+            marks::remove(&**disk, config);
             let history = SpoolPaths::new(&config.dir).history;
             History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
         }
@@ -368,15 +369,15 @@ fn finish_recovery(
     }
     let loss = if survey.rebooted { Some(&LossReason::Reboot) } else { loss };
     recovery.loss = loss.filter(|_| recovery.power_lost).cloned();
+    // Makes the rows durable: the replay carries cancels out, which must not be there without their rows.
+    let mut journal = JournalWriter::open(&shared.disk, &paths.journal, cut, config.journal_file_bytes)
+        .map_err(io("open journal in"))?;
     let check_from = if recovery.crashed && !is_shared { survey.durable } else { u64::MAX };
     let (end, torn) = replay(&mut folds, paths, from..cut, &survey, check_from, &mut recovery, progress)
         .map_err(io("replay journal in"))?;
     if !recovery.power_lost && !torn.is_empty() {
         return Ok(SpoolOpening::Lost(LossReason::Bytes));
     }
-
-    let mut journal = JournalWriter::open(&shared.disk, &paths.journal, end, config.journal_file_bytes)
-        .map_err(io("open journal in"))?;
     let rows_end = folds.next_sequence;
     if !is_shared {
         recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, end, recovery.crashed, progress)
