@@ -35,6 +35,14 @@ impl Operated {
         Self { home: TempDir::new().unwrap(), umask: "022" }
     }
 
+    /// Creates a site for articles of any age, with more options for `newsreel init`.
+    pub fn with(options: &[&str]) -> Self {
+        let site = Self::unmade();
+        let init = ["init", "--listen", "127.0.0.1:0", "--buffer", "16 MiB", "--max-age", "none"];
+        site.done(&[&init, options].concat());
+        site
+    }
+
     /// Like [`new`](Self::new), with every command run under a umask.
     pub fn with_umask(umask: &'static str) -> Self {
         let site = Self { umask, ..Self::unmade() };

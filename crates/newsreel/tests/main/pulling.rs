@@ -36,13 +36,6 @@ fn fill_on(upstream: &Server, name: &str, groups: &str, articles: Range<usize>) 
     }
 }
 
-/// Creates a site that has room for all articles of a test.
-fn site() -> Operated {
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--buffer", "16 MiB", "--max-age", "none"]);
-    site
-}
-
 /// Returns a section that pulls from this address.
 fn section(from: SocketAddr, keys: &str) -> String {
     format!("\n[[pull]]\nname = \"far\"\nfrom = \"{from}\"\ninterval = \"100 ms\"\n{keys}")
@@ -87,7 +80,7 @@ fn ten_thousand_articles_take_less_than_twice_the_time_of_their_link_and_ten_kil
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", ARTICLES);
     let link = Link::with_rate(upstream.address, Duration::from_millis(25), OCTETS_PER_SEC);
-    let site = site();
+    let site = Operated::with(&[]);
     let begun = Instant::now();
     let from = link.address().to_string();
     let said = site.done(&["pull", &from, "misc.*", "--create-groups"]);
@@ -101,7 +94,7 @@ fn ten_thousand_articles_take_less_than_twice_the_time_of_their_link_and_ten_kil
 
 /// Repeatedly kills a server that pulls from `link`.
 fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
-    let site = site();
+    let site = Operated::with(&[]);
     let keys = format!("groups = \"misc.*\"\ncreate_groups = true\nconnections = 3\n{keys}");
     site.edit(|text| text + &section(link.address(), &keys));
     let mut serving = site.serve();
@@ -139,7 +132,7 @@ fn pull_keeps_to_the_rate_limit() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 1_000);
     let link = Link::to(upstream.address, Duration::ZERO);
-    let site = site();
+    let site = Operated::with(&[]);
     let begun = Instant::now();
     site.done(&["pull", &link.address().to_string(), "misc.*", "--create-groups", "--rate", "64 KiB"]);
     let octets = link.passed().octets_down as f64;
@@ -184,7 +177,7 @@ fn pipelined_pull_needs_few_round_trips() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 2_000);
     let link = Link::to(upstream.address, Duration::from_millis(25));
-    let site = site();
+    let site = Operated::with(&[]);
     let from = link.address().to_string();
     let trips = link.round_trips(|| {
         site.done(&["pull", &from, "misc.*", "--create-groups", "--connections", "1"]);
@@ -200,7 +193,7 @@ fn pull_command_fetches_new_articles_and_creates_groups() {
     fill(&upstream, "b", "misc.test,misc.crossposts", 50);
     fill(&upstream, "c", "local.closed,misc.test", 10);
     let from = upstream.address.to_string();
-    let site = site();
+    let site = Operated::with(&[]);
     let pull = |arguments: &[&str]| {
         let output = site.run(&[&["pull", &from], arguments].concat());
         assert!(output.status.success(), "{}", complaints(&output));
@@ -249,7 +242,7 @@ fn pull_by_newnews_and_first_max_of_a_new_group() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 120);
     let from = upstream.address.to_string();
-    let site = site();
+    let site = Operated::with(&[]);
     let newest = site.done(&["pull", &from, "misc.test", "--create-groups", "--first", "20"]);
     assert!(newest.starts_with("20 articles of 1 group fetched"), "{newest}");
     let all = site.done(&["pull", &from, "misc.test", "--by", "newnews"]);
@@ -282,7 +275,7 @@ fn pull_over_tls_with_login_and_compression() {
     let (plain, encrypted) = (upstream.address.port(), upstream.tls_address.unwrap().port());
     let ways = [("starttls", plain, true), ("implicit", encrypted, false)];
     for (tls, port, compress) in ways {
-        let site = site();
+        let site = Operated::with(&[]);
         let keys = format!(
             "groups = \"misc.*\"\ncreate_groups = true\ntls = \"{tls}\"\ntls_ca = {:?}\nuser = \"fred\"\n\
              password_file = {:?}\ncompress = {compress}\n",
@@ -380,7 +373,7 @@ fn converse(stream: TcpStream, connection: usize, articles: usize) -> std::io::R
 fn pull_from_a_server_without_hdr_that_hangs_up_is_complete() {
     const ARTICLES: usize = 700;
     let (address, connections) = old_server(ARTICLES);
-    let site = site();
+    let site = Operated::with(&[]);
     let done = site.run(&["pull", &address.to_string(), "old.*", "--create-groups", "--connections", "3"]);
     assert!(done.status.success(), "{}", complaints(&done));
     let said = printed(&done);
@@ -408,7 +401,7 @@ fn pull_from_a_server_without_hdr_that_hangs_up_is_complete() {
 fn reload_starts_changes_and_ends_standing_pulls() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 30);
-    let site = site();
+    let site = Operated::with(&[]);
     let serving = site.serve();
     let before = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
     let wrong = section("127.0.0.1:1".parse().unwrap(), "groups = \"misc.*\"\ncreate_groups = true\n");
@@ -445,7 +438,7 @@ fn long_pull_ends_with_command_and_server_and_releases_its_marks() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 3_000);
     let from = upstream.address.to_string();
-    let site = site();
+    let site = Operated::with(&[]);
     let serving = site.serve();
     let begin = || {
         let before = count(&serving, "misc.test").map_or(0, |(articles, _)| articles);
@@ -588,7 +581,7 @@ fn pull_sets_aside_a_refused_article_and_fetches_the_others_once() {
         "close",
     ] {
         let odd = Odd::start(answer, "", "");
-        let site = site();
+        let site = Operated::with(&[]);
         let (code, said) = pull_from(&site, &odd);
         assert_eq!(code, Some(1), "{answer}: {said}");
         assert!(said.contains(": 11 accepted, 0 rejected, "), "{answer}: {said}");
@@ -614,7 +607,7 @@ fn pull_sets_aside_a_refused_article_and_fetches_the_others_once() {
 fn pull_replaces_a_connection_with_expired_login() {
     for (answer, code) in [("lapsed", Some(0)), ("480 log in", Some(1))] {
         let odd = Odd::start(answer, "", "");
-        let site = site();
+        let site = Operated::with(&[]);
         let password = site.home().join("password");
         fs::write(&password, "secret\n").unwrap();
         let (from, password) = (odd.address.to_string(), password.to_str().unwrap());
@@ -635,7 +628,7 @@ fn pull_replaces_a_connection_with_expired_login() {
 #[test]
 fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     let odd = Odd::start("451 removed", "", "");
-    let site = site();
+    let site = Operated::with(&[]);
     let keys = "groups = \"*.group\"\ncreate_groups = true\ngive_up_after = \"60 s\"\n";
     site.edit(|text| text + &section(odd.address, keys));
     let serving = site.serve();
@@ -651,7 +644,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     drop(serving);
     // With a minimal time limit it is given up at once.
     let odd = Odd::start("451 removed", "", "");
-    let site = self::site();
+    let site = self::Operated::with(&[]);
     site.edit(|text| text + &section(odd.address, &keys.replace("60 s", "10ms")));
     let mut serving = site.serve();
     serving.logged(|line| line.contains("article given up"));
@@ -662,7 +655,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
 fn pull_leaves_out_a_refused_group_and_fetches_the_others() {
     for refusal in ["411 no such group", "403 fault", "480 log in", "502 not for you"] {
         let odd = Odd::start("", refusal, "");
-        let (code, said) = pull_from(&site(), &odd);
+        let (code, said) = pull_from(&Operated::with(&[]), &odd);
         assert_eq!(code, Some(1), "{refusal}: {said}");
         assert!(said.contains(": 6 accepted, 0 rejected"), "{refusal}: {said}");
         assert!(said.contains(&format!("group left out: odd.group: {refusal}")), "{refusal}: {said}");
@@ -674,7 +667,7 @@ fn pull_leaves_out_a_refused_group_and_fetches_the_others() {
 fn pull_asks_by_number_for_articles_whose_row_is_odd() {
     for row in ["(none)", "", "<two words@x.example>", "<odd.3@x.example> and more"] {
         let odd = Odd::start("", "", row);
-        let (code, said) = pull_from(&site(), &odd);
+        let (code, said) = pull_from(&Operated::with(&[]), &odd);
         assert_eq!(code, Some(0), "{row}: {said}");
         assert!(said.contains(": 12 accepted, 0 rejected"), "{row}: {said}");
     }
@@ -684,7 +677,7 @@ fn pull_asks_by_number_for_articles_whose_row_is_odd() {
 fn pull_says_why_articles_are_rejected() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 5);
-    let site = site();
+    let site = Operated::with(&[]);
     // All of them are older.
     site.edit(|text| text.replace("max_age_days = \"none\"", "max_age_days = 1"));
     let done = site.run(&["pull", &upstream.address.to_string(), "misc.test", "--create-groups"]);
@@ -698,7 +691,7 @@ fn pull_says_why_articles_are_rejected() {
 #[test]
 fn pull_waits_twice_for_a_silent_article_and_files_those_before_it_meanwhile() {
     let odd = Odd::start("silent", "", "");
-    let site = site();
+    let site = Operated::with(&[]);
     let keys = "groups = \"*.group\"\ncreate_groups = true\nconnections = 1\n";
     site.edit(|text| text + &section(odd.address, keys));
     let serving = site.serve();
@@ -720,7 +713,7 @@ fn pull_waits_twice_for_a_silent_article_and_files_those_before_it_meanwhile() {
 #[test]
 fn pull_names_an_article_that_is_malformed() {
     let odd = Odd::start("malformed", "", "");
-    let (code, said) = pull_from(&site(), &odd);
+    let (code, said) = pull_from(&Operated::with(&[]), &odd);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(": 11 accepted, 1 rejected"), "{said}");
     let reason = said.lines().find(|line| line.starts_with("rejected: 1 "));
@@ -739,7 +732,7 @@ fn pull_sets_aside_what_has_no_room_in_its_class_and_files_it_once_there_is() {
         assert_eq!(feed.line(), format!("239 {id}"));
     }
     fill(&upstream, "a", "misc.test", 20);
-    let site = site();
+    let site = Operated::with(&[]);
     let keys = "groups = \"misc.*\"\ncreate_groups = true\ngive_up_after = \"60 s\"\n";
     site.edit(|text| with_tight_class(&text, "misc.big") + &section(upstream.address, keys));
     let done = site.run(&["pull", "far"]);

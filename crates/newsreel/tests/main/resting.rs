@@ -6,9 +6,7 @@ use crate::waiting::wait_until;
 
 #[test]
 fn overview_of_a_quiet_group_is_written_to_disk() {
-    let site = Operated::unmade();
-    let init = ["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB", "--max-age", "none"];
-    site.done(&[&init[..], &["--peer", "127.0.0.1", "--reader", "127.0.0.1"]].concat());
+    let site = Operated::with(&["--peer", "127.0.0.1", "--reader", "127.0.0.1"]);
     site.done(&["group", "add", "test.resting"]);
     let server = site.serve();
     let mut client = server.client();

@@ -36,8 +36,7 @@ pub(super) fn batch(server: &Server, peer: &str) -> (String, bool) {
 
 /// Creates a site that files batches.
 pub(super) fn lower() -> Operated {
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--path-identity", "lower.example"]);
+    let site = Operated::with(&["--path-identity", "lower.example"]);
     site.done(&["group", "add", "misc.test"]);
     site
 }
@@ -293,8 +292,7 @@ fn batches_before_the_cursor_are_made_again_before_handover() {
 
 #[test]
 fn every_article_is_in_one_batch_despite_kills() {
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     let section = section("leaf", "batch_bytes = \"3 KiB\"");
     site.edit(|text| text + &section);

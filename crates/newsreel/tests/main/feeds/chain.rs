@@ -6,9 +6,7 @@ use crate::waiting::wait_for;
 
 /// Creates a site that has `other` as a peer, at a port that is determined later.
 fn site(name: &str) -> Operated {
-    let site = Operated::unmade();
-    let init = ["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--path-identity", name];
-    site.done(&init);
+    let site = Operated::with(&["--path-identity", name]);
     site.done(&["group", "add", "misc.test"]);
     site
 }

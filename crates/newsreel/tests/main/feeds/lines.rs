@@ -61,8 +61,7 @@ fn file_gets_a_line_for_each_article_and_is_rotated_as_with_inn() {
 fn three_hundred_peers_with_files_hold_no_descriptors() {
     const PEERS: usize = 300;
     const DESCRIPTORS_MAX: u64 = 220;
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     let section = |n| {
         format!("\n[[peer]]\nname = \"p{n}\"\n[peer.send]\nfile = \"out/p{n}\"\nlines = [\"message-id\"]\n")
@@ -140,8 +139,7 @@ fn file_is_bounded_and_later_lines_wait() {
 
 #[test]
 fn file_has_every_line_whole_despite_kills() {
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     let list = site.home().join("list");
     let section = section(&format!("file = \"{}\"\nlines = [\"message-id\"]", list.display()));

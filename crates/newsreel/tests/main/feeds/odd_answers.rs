@@ -286,8 +286,7 @@ fn peer_with_only_odd_responses_loses_nothing() {
 #[test]
 fn article_set_aside_is_offered_again_after_a_crash() {
     let peer = OddPeer::start(true, |verb, id, before| if before < 1 { script(verb, id) } else { None });
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     let section = section_to("down.example", peer.address, "")
         .replace("\"10ms\"", "\"1 h\"")

@@ -74,8 +74,7 @@ struct Reader {
 impl Reader {
     fn new(inn: Inn) -> Self {
         inn.start_empty();
-        let site = Operated::unmade();
-        site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+        let site = Operated::with(&["--peer", "127.0.0.1"]);
         site.done(&["group", "add", "misc.test"]);
         let base = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
         let serving = site.serve();

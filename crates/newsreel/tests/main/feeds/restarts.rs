@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Creates a site that feeds `recorder`.
 pub(super) fn site(recorder: &Recorder, keys: &str) -> Operated {
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     let section = section("down.example", recorder, keys);
     site.edit(|text| text + &section);

@@ -138,8 +138,7 @@ fn a_thread_is_one_page_with_its_articles() {
 
 #[test]
 fn large_articles_are_named_in_their_thread_and_open_alone() {
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     site.edit(|text| format!("{text}\n[web]\nlisten = [\"127.0.0.1:0\"]\n"));
     let server = site.serve();

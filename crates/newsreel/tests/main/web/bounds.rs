@@ -160,8 +160,7 @@ fn unread_downloads_of_large_articles_stay_within_the_memory() {
         (format!("Subject: x\r\n{references}"), format!("{}\r\n", "x".repeat(78)).repeat(lines))
     };
     // In a separate process, whose memory can be measured.
-    let site = Operated::unmade();
-    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    let site = Operated::with(&["--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
     let keys = "memory_max = \"4 MiB\"\nconnections_per_address_max = 500";
     site.edit(|text| format!("{text}\n[web]\nlisten = [\"127.0.0.1:0\"]\n{keys}\n"));
