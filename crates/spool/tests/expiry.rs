@@ -51,6 +51,12 @@ fn filled(sim: &SimDisk, config: &SpoolConfig, articles: u64) -> Spool {
     spool
 }
 
+/// Holds removals, once those of a checkpoint have ended.
+fn hold_removals(sim: &SimDisk, spool: &Spool) {
+    spool.checkpoint().unwrap();
+    sim.hold_removals(true);
+}
+
 /// The articles that live in each group, oldest first.
 fn living(spool: &Spool) -> BTreeMap<String, Vec<String>> {
     let mut living: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -523,7 +529,7 @@ fn beside_a_slow_pass<T: Send>(
     now: u64,
     work: impl FnOnce() -> T + Send,
 ) -> (ExpireReport, T) {
-    sim.hold_removals(true);
+    hold_removals(sim, spool);
     std::thread::scope(|scope| {
         let pass = scope.spawn(|| spool.expiry().expire(now, false).unwrap());
         sim.wait_for_removal();
@@ -578,7 +584,7 @@ fn a_checkpoint_waits_for_files_that_are_still_to_be_removed() {
         let config = config(method, vec![ExpireConfig { keep: keep(1), ..ExpireConfig::default() }]);
         let spool = filled(&sim, &config, articles);
         let now = NOW + 2 * articles * STEP_SECS;
-        sim.hold_removals(true);
+        hold_removals(&sim, &spool);
         std::thread::scope(|scope| {
             let pass = scope.spawn(|| spool.expiry().expire(now, false).unwrap());
             sim.wait_for_removal();
@@ -603,7 +609,7 @@ fn a_request_beside_a_running_pass_reports_what_that_removed() {
         config(MethodKind::Tradspool, vec![ExpireConfig { keep: keep(1), ..ExpireConfig::default() }]);
     let spool = filled(&sim, &config, articles);
     let now = NOW + 2 * articles * STEP_SECS;
-    sim.hold_removals(true);
+    hold_removals(&sim, &spool);
     std::thread::scope(|scope| {
         let pass = scope.spawn(|| spool.expiry().expire_due(now).unwrap());
         sim.wait_for_removal();
