@@ -3,13 +3,13 @@
 //!
 //! Every article is charged to one or two accounts, each with its limit: peers in total; or posters in total,
 //! and the user or the address that posts. Invariant: no account exceeds its limit. Articles that find one
-//! full wait, oldest first, as long as others make progress. Slow articles are not waited for: below
-//! [`SLOW_BYTES_PER_SEC`] the slowest holder of the full account is given up, even if it is the one that
-//! asks; if no article is being received because all wait, the slowest is given up, too, so that they cannot
-//! block each other. No I/O, and the time comes from the caller. Called by [`super::Place`]. Rationale:
-//! decision 29.
+//! full wait, oldest first, as long as others make progress: younger ones get none of it meanwhile, however
+//! little they ask for. Slow articles are not waited for: below [`SLOW_BYTES_PER_SEC`] the slowest holder of
+//! the full account is given up, even if it is the one that asks. If no article is being received because all
+//! wait, they would block each other: the slowest are given up, no more than the oldest needs to go on. No
+//! I/O, and the time comes from the caller. Called by [`super::Place`]. Rationale: decision 29.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use site_base::lock::Leaf;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -128,6 +128,11 @@ impl MemoryHolder {
         self.elapsed(now) >= SLOW_AFTER && self.bytes_per_sec(now) < SLOW_BYTES_PER_SEC
     }
 
+    /// Reports whether it waits for memory and is not to give up.
+    fn is_waiting(&self) -> bool {
+        self.waits.is_some() && !self.leaving
+    }
+
     fn is_charged_to(&self, account: &MemoryAccount) -> bool {
         self.charges.iter().any(|charge| charge.account == *account)
     }
@@ -166,7 +171,8 @@ impl MemoryLedger {
             return false;
         }
         holder.waits = Some((bytes, now));
-        if self.grant(id, now) {
+        if self.full(id).is_none() && !self.is_behind(id) {
+            self.grant(id, now);
             return true;
         }
         self.look(id, now);
@@ -175,17 +181,26 @@ impl MemoryLedger {
 
     /// Chooses holders to give way to a waiting one. Called repeatedly, as others may become slow.
     pub fn look(&mut self, id: u64, now: Instant) {
-        while let Some((account, lacking)) = self.full(id) {
+        while let Some((account, mut lacking)) = self.full(id) {
+            let staying = || self.of(&account).filter(|(_, holder)| !holder.leaving);
+            let all_wait = staying().all(|(_, holder)| holder.waits.is_some());
+            // The others wait for the oldest, which gives way only if it is slow.
+            let oldest = staying().map(|(other, _)| *other).next().filter(|_| all_wait);
+            if let Some(oldest) = oldest {
+                lacking = self.lacking(oldest, &account);
+            }
             let leaving: usize =
                 self.of(&account).filter(|(_, holder)| holder.leaving).map(|(_, h)| h.bytes).sum();
             if leaving >= lacking {
                 return;
             }
-            let staying = || self.of(&account).filter(|(_, holder)| !holder.leaving);
-            let all_wait = staying().all(|(_, holder)| holder.waits.is_some());
+            let gives_way = |other: u64, holder: &MemoryHolder| match oldest {
+                Some(oldest) => other != oldest || holder.is_slow(now),
+                None => holder.is_slow(now),
+            };
             let slowest = staying()
                 .filter(|(other, holder)| holder.bytes > 0 || **other == id)
-                .filter(|(_, holder)| all_wait || holder.is_slow(now))
+                .filter(|(other, holder)| gives_way(**other, holder))
                 .min_by(|(_, a), (_, b)| a.bytes_per_sec(now).total_cmp(&b.bytes_per_sec(now)));
             let Some((&slowest, _)) = slowest else { return };
             self.give_up(slowest, account.no_room());
@@ -213,12 +228,20 @@ impl MemoryLedger {
                 }
             }
         }
-        let waiting = self.holders.iter().filter(|(_, holder)| holder.waits.is_some() && !holder.leaving);
+        let waiting = self.holders.iter().filter(|(_, holder)| holder.is_waiting());
+        // Accounts in which an older article waits.
+        let mut awaited = HashSet::new();
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            if self.grant(id, now)
-                && let Some(holder) = self.holders.get(&id)
-            {
-                holder.shared.signal.tell(HolderNotice::Granted);
+            let Some(holder) = self.holders.get(&id) else { continue };
+            match self.full(id) {
+                Some((account, _)) => {
+                    awaited.insert(account);
+                }
+                None if holder.charges.iter().any(|charge| awaited.contains(&charge.account)) => {}
+                None => {
+                    holder.shared.signal.tell(HolderNotice::Granted);
+                    self.grant(id, now);
+                }
             }
         }
     }
@@ -236,28 +259,40 @@ impl MemoryLedger {
     /// Returns the first account that keeps a waiting holder from its memory, and by how many bytes.
     fn full(&self, id: u64) -> Option<(MemoryAccount, usize)> {
         let holder = self.holders.get(&id).filter(|holder| !holder.leaving)?;
-        let more = holder.waits?.0.saturating_sub(holder.bytes);
-        holder.charges.iter().find_map(|MemoryCharge { account, bytes_max }| {
-            let used = self.used.get(account).copied().unwrap_or_default();
-            let lacking = (used + more).saturating_sub(*bytes_max);
+        holder.waits?;
+        holder.charges.iter().find_map(|MemoryCharge { account, .. }| {
+            let lacking = self.lacking(id, account);
             (lacking > 0).then(|| (account.clone(), lacking))
         })
     }
 
-    /// Grants a waiting holder its memory, if available.
-    fn grant(&mut self, id: u64, now: Instant) -> bool {
-        if self.full(id).is_some() {
-            return false;
-        }
-        let Some(holder) = self.holders.get_mut(&id) else { return false };
-        let Some((wanted, since)) = holder.waits.take() else { return false };
+    /// Returns how many bytes more an account would need to have for what a holder waits for.
+    fn lacking(&self, id: u64, account: &MemoryAccount) -> usize {
+        let Some(holder) = self.holders.get(&id) else { return 0 };
+        let Some(charge) = holder.charges.iter().find(|charge| charge.account == *account) else { return 0 };
+        let more = holder.waits.map_or(0, |(wanted, _)| wanted.saturating_sub(holder.bytes));
+        (self.used.get(account).copied().unwrap_or_default() + more).saturating_sub(charge.bytes_max)
+    }
+
+    /// Reports whether an older holder waits for an account that this one is charged to.
+    fn is_behind(&self, id: u64) -> bool {
+        let Some(holder) = self.holders.get(&id) else { return false };
+        self.holders
+            .range(..id)
+            .filter(|(_, older)| older.is_waiting())
+            .any(|(older, _)| holder.charges.iter().any(|charge| self.lacking(*older, &charge.account) > 0))
+    }
+
+    /// Grants a waiting holder its memory.
+    fn grant(&mut self, id: u64, now: Instant) {
+        let Some(holder) = self.holders.get_mut(&id) else { return };
+        let Some((wanted, since)) = holder.waits.take() else { return };
         holder.since += now.saturating_duration_since(since);
         let more = wanted.saturating_sub(holder.bytes);
         holder.bytes += more;
         for MemoryCharge { account, .. } in &holder.charges {
             *self.used.entry(account.clone()).or_default() += more;
         }
-        true
     }
 
     fn give_up(&mut self, id: u64, why: NoArticleMemory) {
@@ -443,6 +478,49 @@ mod tests {
         books.ledger.leave(all[gone], books.at(1));
         let granted = all.iter().filter(|id| books.told(**id) == Some(HolderNotice::Granted)).count();
         assert_eq!(granted, 1);
+    }
+
+    #[test]
+    fn a_burst_of_large_articles_costs_no_more_than_the_oldest_needs() {
+        const HAD: usize = 10;
+        let mut books = Books::new();
+        let all: Vec<u64> = (0..100).map(|_| books.holds(&address(1, 100 * HAD), 0, HAD)).collect();
+        // All get the last part of their article at once.
+        all.iter().for_each(|id| assert!(!books.want(*id, 25 * HAD, 1)));
+        let (mut remaining, mut whole, mut given_up) = (all, 0, 0);
+        while !remaining.is_empty() {
+            let told: Vec<_> = remaining.iter().map(|id| (*id, books.told(*id))).collect();
+            let mut granted = 0;
+            for (at, (id, notice)) in told.into_iter().enumerate() {
+                let Some(notice) = notice else { continue };
+                match notice {
+                    HolderNotice::Granted => {
+                        assert_eq!(at, granted, "the oldest are first");
+                        granted += 1;
+                        whole += 1;
+                    }
+                    HolderNotice::GiveUp(_) => given_up += 1,
+                }
+                books.ledger.leave(id, books.at(1));
+                remaining.retain(|other| *other != id);
+            }
+        }
+        assert_eq!((whole, given_up), (76, 24));
+    }
+
+    #[test]
+    fn a_small_article_does_not_pass_an_older_one_that_waits() {
+        let mut books = Books::new();
+        let first = books.holds(&address(1, 100), 0, 60);
+        let large = books.enter(&address(1, 100), 0);
+        assert!(!books.want(large, 80, 1));
+        let small = books.enter(&address(1, 100), 1);
+        assert!(!books.want(small, 20, 1));
+        // Posts from elsewhere have their own account, and room in the common one.
+        let elsewhere = books.enter(&address(2, 100), 1);
+        assert!(books.want(elsewhere, 20, 1));
+        books.ledger.leave(first, books.at(2));
+        assert_eq!([large, small].map(|id| books.told(id)), [Some(HolderNotice::Granted); 2]);
     }
 
     #[test]
