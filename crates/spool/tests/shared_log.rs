@@ -130,12 +130,16 @@ fn apply(spool: &Spool, at: u64, message: &[Entry], from: usize) -> TestResult {
 
 /// Applies the messages on a machine that crashes at these steps, each counted from its start; returns all
 /// answers, the number of crashes and that of steps.
-fn play(config: &SpoolConfig, messages: &[Vec<Entry>], all: &[(CrashKind, u64)]) -> (Vec<String>, u64, u64) {
+fn play(
+    config: &SpoolConfig,
+    messages: &[Vec<Entry>],
+    planned: &[(CrashKind, u64)],
+) -> (Vec<String>, u64, u64) {
     let mut sim = SimDisk::new();
-    let mut planned = all.iter();
+    let mut next = planned.iter();
     let mut crashes = 0;
     loop {
-        if let Some((kind, step)) = planned.next() {
+        if let Some((kind, step)) = next.next() {
             sim.crash_at(sim.steps() + step, *kind, step * 7919);
         }
         let played = catch_unwind(AssertUnwindSafe(|| -> TestResult<Vec<String>> {
@@ -165,7 +169,7 @@ fn play(config: &SpoolConfig, messages: &[Vec<Entry>], all: &[(CrashKind, u64)])
         match played {
             Ok(answers) => return (answers.unwrap(), crashes, sim.steps()),
             Err(panic) => {
-                eprintln!("after {crashes} of the crashes {all:?}");
+                eprintln!("after {crashes} of the crashes {planned:?}");
                 resume_unwind(panic)
             }
         }

@@ -1,4 +1,5 @@
-//! The simulation with many seeds, on all processors. Each seed is played by one thread, and knows no other.
+//! The simulation with many seeds, on all processors. Each seed is played by one thread, and
+//! shares nothing with others.
 
 use super::play;
 use std::ops::Range;

@@ -644,7 +644,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     drop(serving);
     // With a minimal time limit it is given up at once.
     let odd = Odd::start("451 removed", "", "");
-    let site = self::Operated::with(&[]);
+    let site = Operated::with(&[]);
     site.edit(|text| text + &section(odd.address, &keys.replace("60 s", "10ms")));
     let mut serving = site.serve();
     serving.logged(|line| line.contains("article given up"));

@@ -118,7 +118,8 @@ fn open(
             let history = SpoolPaths::new(&config.dir).history;
             History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
         }
-        // Nothing durable has been changed after a loss, so the opening is repeated as after a power cut.
+        // After a loss at most the journal's incomplete end has been cut off, so the opening is repeated as
+        // after a power cut.
         match try_to_open(disk, config, without, loss.as_ref(), progress, new)? {
             SpoolOpening::Opened(opened) => return Ok(*opened),
             SpoolOpening::Lost(found) => loss = Some(found),

@@ -95,8 +95,8 @@ impl fmt::Display for RecoveryReport {
             (Some(LossReason::Remount(path)), _) => {
                 write!(
                     f,
-                    "the last run was cut off, and {} may have been mounted again since, or a start was cut \
-                     off too",
+                    "the last run was cut off, and {} may have been mounted again since, or the next start \
+                     was cut off too",
                     path.display()
                 )?;
             }
