@@ -13,9 +13,13 @@ const OTHER: [u8; 4] = [127, 0, 0, 3];
 
 /// Starts the test site with the default `article_bytes_max`, for readers of the whole loopback network.
 fn start(limits: &str) -> Server {
+    start_with_articles("4 MiB", limits)
+}
+
+fn start_with_articles(article_bytes_max: &str, limits: &str) -> Server {
     Server::start_with(|text| {
         text.replace("from = [\"127.0.0.1\"]", "from = [\"127.0.0.0/8\"]")
-            .replace("\"128 KiB\"", "\"4 MiB\"")
+            .replace("\"128 KiB\"", &format!("\"{article_bytes_max}\""))
             .replace("32 MiB", "512 MiB")
             .replace("[limits]", &format!("[limits]\n{limits}"))
             // No timeouts, even on a slow machine.
@@ -78,8 +82,9 @@ fn slow_posters_do_not_stop_others() {
     assert!(taken < POSTERS, "nobody gave way");
 }
 
-/// Posts at once from one address: every post is accepted or deferred, and can be posted later.
-fn all_are_answered(limits: &str, posts: usize, octets: usize) {
+/// Posts at once from one address: every post is accepted or deferred, and can be posted later. Returns how
+/// many were deferred.
+fn all_are_answered(limits: &str, posts: usize, octets: usize) -> usize {
     let server = start(limits);
     let (taken, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
     // Shared, since a thousand copies would not fit.
@@ -109,64 +114,82 @@ fn all_are_answered(limits: &str, posts: usize, octets: usize) {
     });
     let (taken, told) = (taken.into_inner(), told.into_inner());
     assert_eq!(taken, posts, "told {told} times to come back");
+    told
 }
 
 #[test]
 fn many_large_posts_at_once_are_all_answered() {
-    all_are_answered("receive_bytes_per_address_max = \"5 MiB\"", 60, 1_000_000);
+    let _some = all_are_answered("receive_bytes_per_address_max = \"5 MiB\"", 60, 1_000_000);
 }
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn a_thousand_posts_of_four_megabytes_at_once_are_all_answered() {
-    all_are_answered("", 1000, 4_000_000);
+fn a_thousand_posts_of_four_megabytes_at_once_are_taken() {
+    let told = all_are_answered("", 1000, 4_000_000);
+    println!("{told} of 1000 were deferred");
+    // One that the system leaves without its share of a processor counts as slow.
+    assert!(told < 50, "{told} were deferred");
 }
 
-/// Sends an article of 3 MB in two parts, the second when both transfers have their first.
-fn transfer(mut client: Client, opening: &str, wire: &str, both: &std::sync::Barrier) -> String {
-    client.send(opening);
-    if opening.starts_with("IHAVE") {
+/// Octets of an article that a peer sends at first: more than the buffer for reading ahead.
+const BEGUN: usize = 600_000;
+
+/// Begins with an article of this many octets; returns its rest.
+fn begin_transfer(client: &mut Client, command: &str, id: &str, octets: usize) -> String {
+    let wire = format!("Path: peer.example!x\r\n{}", proto(id, octets));
+    client.send(format!("{command} {id}\r\n"));
+    if command == "IHAVE" {
         assert!(client.line().starts_with("335 "));
     }
-    client.send(&wire[..600_000]);
-    both.wait();
-    // Otherwise both transfers are accepted, and the test is repeated.
-    let_pass(Duration::from_millis(100), "the server reads it");
-    // A server that disconnects does not wait forever for the rest of the article.
-    let _cut_off = client.try_send(&wire[600_000..]);
-    client.line()
+    client.send(&wire[..BEGUN]);
+    wire[BEGUN..].into()
 }
 
 #[test]
-fn competing_transfers_are_deferred() {
-    // Room for both articles as they begin, but only for one as it ends.
-    let server = start("receive_bytes_from_peers_max = \"6 MiB\"");
-    let mut refused = 0;
-    for attempt in 0..100 {
-        let both = std::sync::Barrier::new(2);
-        let answers = std::thread::scope(|scope| {
-            let transfers = ["TAKETHIS", "IHAVE"].map(|command| {
-                let (client, both) = (server.client(), &both);
-                scope.spawn(move || {
-                    let id = format!("<{command}.{attempt}@x.example>");
-                    let wire = format!("Path: peer.example!x\r\n{}", proto(&id, 3_000_000));
-                    transfer(client, &format!("{command} {id}\r\n"), &wire, both)
-                })
+fn competing_transfers_wait_for_each_other() {
+    // Room for all articles as they begin, but only for one as it ends.
+    let server = start("receive_bytes_from_peers_max = \"8 MiB\"");
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            let server = &server;
+            scope.spawn(move || {
+                let (mut client, id) = (server.client(), format!("<competes{n}@x.example>"));
+                let (command, answer) =
+                    if n % 2 == 0 { ("IHAVE", "235 ".into()) } else { ("TAKETHIS", format!("239 {id}")) };
+                let rest = begin_transfer(&mut client, command, &id, 3_000_000);
+                client.send(rest);
+                let line = client.line();
+                assert!(line.starts_with(&answer), "{command}: {line}");
             });
-            transfers.map(|transfer| transfer.join().unwrap())
-        });
-        match [&answers[0][..4], &answers[1][..4]] {
-            ["239 ", "235 "] => {}
-            ["400 ", "235 "] | ["239 ", "436 "] => refused += 1,
-            _ => panic!("{answers:?}"),
         }
-        if refused > 0 {
-            let told = if answers[0].starts_with("400 ") { &answers[0] } else { &answers[1] };
-            assert_eq!(&told[4..], "Peers send too much at once, try again later");
-            return;
+    });
+}
+
+#[test]
+fn younger_transfer_is_deferred_where_an_article_may_fill_the_account() {
+    let server = start_with_articles("16 MiB", "receive_bytes_from_peers_max = \"16 MiB\"");
+    for commands in [["IHAVE", "TAKETHIS"], ["TAKETHIS", "IHAVE"]] {
+        let mut transfers = commands.map(|command| {
+            let (mut client, id) = (server.client(), format!("<{command}.{}@x.example>", commands[0]));
+            let rest = begin_transfer(&mut client, command, &id, 12_000_000);
+            let_pass(Duration::from_millis(200), "the server reads it, so that this one is the older one");
+            (client, rest)
+        });
+        // The first gets half of the account for this, and neither gets more while both are there.
+        for (client, rest) in &mut transfers {
+            client.send(&rest[..9_000_000 - BEGUN]);
+        }
+        let answers = transfers.map(|(mut client, rest)| {
+            // A server that disconnects does not wait forever for the rest of the article.
+            let _cut_off = client.try_send(&rest[9_000_000 - BEGUN..]);
+            client.line()
+        });
+        let refusal = |code: &str| format!("{code} Peers send too much at once, try again later");
+        match commands[0] {
+            "IHAVE" => assert!(answers[0].starts_with("235 ") && answers[1] == refusal("400"), "{answers:?}"),
+            _ => assert!(answers[0].starts_with("239 ") && answers[1] == refusal("436"), "{answers:?}"),
         }
     }
-    panic!("no transfer had to give way");
 }
 
 #[test]

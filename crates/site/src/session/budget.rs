@@ -79,10 +79,15 @@ impl ReceiveBudget {
         read_ahead + self.ledger.lock().bytes()
     }
 
-    /// Returns an empty place for an article that began at `since`.
-    pub(super) fn place(&self, charges: Box<[MemoryCharge]>, since: Instant) -> ArticleReservation {
+    /// Returns an empty place for an article that began at `since` and may need `bytes_max`.
+    pub(super) fn place(
+        &self,
+        charges: Box<[MemoryCharge]>,
+        bytes_max: usize,
+        since: Instant,
+    ) -> ArticleReservation {
         let shared = Arc::<HolderState>::default();
-        let id = self.ledger.lock().enter(charges, since, shared.clone());
+        let id = self.ledger.lock().enter(charges, bytes_max, since, shared.clone());
         ArticleReservation { ledger: self.ledger.clone(), id, bytes: 0, shared }
     }
 }
@@ -119,9 +124,9 @@ impl ArticleReservation {
     }
 
     /// Reuses the place for another article, of which this many bytes have arrived.
-    pub fn restart(&self, bytes: usize) {
+    pub fn restart(&mut self, bytes: usize) {
         self.arrived(bytes);
-        self.ledger.lock().restart(self.id, Instant::now());
+        self.id = self.ledger.lock().restart(self.id, Instant::now());
     }
 
     /// Resolves when the article must be given up.

@@ -122,7 +122,7 @@ impl Input {
         }
         self.buffer = buffer;
         if consumed > 0
-            && let Some(BufferReservation::Article(place)) = &self.room
+            && let Some(BufferReservation::Article(place)) = &mut self.room
         {
             if self.buffer.len() < BUFFER_BYTES / 2 {
                 self.leave_place();
@@ -163,7 +163,7 @@ impl Input {
             let wanted = (self.buffer.len() * ARTICLE_ROOM_GROWTH).max(ARTICLE_ROOM_BYTES_MIN).min(most);
             let mut place = match self.room.take() {
                 Some(BufferReservation::Article(place)) => place,
-                _ => budget.place(arriving.charges, arriving.since),
+                _ => budget.place(arriving.charges, most, arriving.since),
             };
             place.arrived(self.buffer.len());
             place.grow(wanted).await?;
