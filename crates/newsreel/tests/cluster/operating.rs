@@ -222,12 +222,23 @@ fn members_join_through_the_nodes_replace_a_lost_disk_and_the_last_one_is_a_site
     let key = members[0].dir.join("cluster.key");
     std::fs::copy(&key, third.dir.join("cluster.key")).unwrap();
     // Invited again, as by one who wants a snapshot in a file, and without the key.
-    done(&members[0].dir, &["cluster", "invite", "fe3"]);
+    let file = scratch.0.join("fe3.snapshot");
+    done(&members[0].dir, &["cluster", "invite", "fe3", file.to_str().unwrap()]);
     let own_key = third.dir.join("cluster.key");
     std::fs::remove_file(&own_key).unwrap();
     let refused = newsreel(&third.dir, &["cluster", "join"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("copy it from another member"), "{refused:?}");
     std::fs::copy(&key, &own_key).unwrap();
+    // A snapshot that was fetched earlier and is damaged is told once, and another one fetched.
+    let fetched = third.dir.join("joining/0.fetched");
+    let mut damaged = std::fs::read(file).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::create_dir_all(third.dir.join("joining")).unwrap();
+    std::fs::write(&fetched, damaged).unwrap();
+    let refused = newsreel(&third.dir, &["cluster", "join"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("damaged"), "{refused:?}");
+    assert!(!refused.status.success() && !fetched.exists());
     let told = done(&third.dir, &["cluster", "join"]);
     assert!(told.contains("joined with"), "{told}");
     // One that never joins is removed again; one that runs is not, nor does it leave.
