@@ -19,7 +19,8 @@ use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Number of gathered bytes above which they are sent before more is produced.
 pub const GATHERED_BYTES_MAX: usize = 256 << 10;
@@ -35,6 +36,8 @@ pub struct ServerOutput {
     /// Ranges of the text that may be sent to other clients too, if it is compressed.
     pieces: Vec<Range<usize>>,
     write_timeout: Duration,
+    /// Time that writes of this round may still take in total, if that is limited.
+    round_left: Option<Duration>,
     /// Limit shared with other connections, if there is one.
     bandwidth: Option<Arc<Bandwidth>>,
     slice: TimeSlice,
@@ -58,6 +61,7 @@ impl ServerOutput {
             text,
             pieces,
             write_timeout,
+            round_left: None,
             bandwidth: None,
             slice,
             calls: 0,
@@ -81,9 +85,11 @@ impl ServerOutput {
         &mut self.text
     }
 
-    /// Begins to gather answers: those of a round.
-    pub fn begin_round(&mut self) {
+    /// Begins to gather answers: those of a round. If the session holds what others may need, the client has
+    /// `limit` to take them, however steadily it reads; then a write fails with [`io::ErrorKind::TimedOut`].
+    pub fn begin_round(&mut self, limit: Option<Duration>) {
         self.gathering_since = coarse_now();
+        self.round_left = limit;
     }
 
     /// Begins an answer, which [`ServerOutput::replace_answer`] can take back as long as nothing of it is
@@ -276,18 +282,31 @@ impl ServerOutput {
 
     /// Sends parts at the speed that the bandwidth allows.
     async fn write(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
-        let Some(bandwidth) = &self.bandwidth else {
-            return self.transport.write(parts, &self.pieces, self.write_timeout).await;
+        let Some(bandwidth) = self.bandwidth.clone() else {
+            let pieces = std::mem::take(&mut self.pieces);
+            let written = self.write_within(parts, &pieces).await;
+            self.pieces = pieces;
+            return written;
         };
         let all: usize = parts.iter().map(|part| part.len()).sum();
         let mut sent = 0;
         while sent < all {
             let now = bandwidth.allowance(all - sent).await;
-            self.transport.write(portion(parts, sent, now), &[], self.write_timeout).await?;
+            self.write_within(portion(parts, sent, now), &[]).await?;
             bandwidth.sent(now);
             sent += now;
         }
         Ok(())
+    }
+
+    /// Sends parts within what is left of the round's time.
+    async fn write_within(&mut self, parts: [&[u8]; 3], pieces: &[Range<usize>]) -> io::Result<()> {
+        let write = self.transport.write(parts, pieces, self.write_timeout);
+        let Some(left) = &mut self.round_left else { return write.await };
+        let begun = Instant::now();
+        let written = timeout(*left, write).await;
+        *left = left.saturating_sub(begun.elapsed());
+        written.map_err(|_| io::ErrorKind::TimedOut)?
     }
 }
 
@@ -310,7 +329,6 @@ mod tests {
     use rustix::net::sockopt::set_socket_linger;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
-    use tokio::time::timeout;
 
     async fn pair() -> (ServerOutput, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -330,6 +348,29 @@ mod tests {
         buffer
     }
 
+    #[tokio::test]
+    async fn a_round_with_a_limit_ends_although_the_client_reads_steadily() {
+        let (mut out, mut client) = pair().await;
+        let reading = async {
+            let mut some = [0; 1 << 10];
+            while client.read_exact(&mut some).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        out.begin_round(Some(Duration::from_millis(200)));
+        let text = vec![b'x'; 1 << 20];
+        let writing = async {
+            loop {
+                out.send(&text, b"").await?;
+            }
+        };
+        let ended: io::Result<()> = tokio::select! {
+            ended = timeout(Duration::from_secs(60), writing) => ended.unwrap(),
+            () = reading => panic!("the connection ended"),
+        };
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
     /// Work that never ends and lets others run.
     async fn endless() {
         loop {
@@ -340,7 +381,7 @@ mod tests {
     #[tokio::test]
     async fn answers_are_gathered_for_some_milliseconds_only() {
         let (mut out, mut client) = pair().await;
-        out.begin_round();
+        out.begin_round(None);
         for answer in [b"1\r\n", b"2\r\n"] {
             out.begin_answer();
             out.text().extend_from_slice(answer);
@@ -353,7 +394,7 @@ mod tests {
     #[tokio::test]
     async fn finished_answers_leave_while_the_next_may_still_be_replaced() {
         let (mut out, mut client) = pair().await;
-        out.begin_round();
+        out.begin_round(None);
         out.begin_answer();
         out.text().extend_from_slice(b"211\r\n");
         out.begin_answer();

@@ -197,8 +197,8 @@ impl<S: NewsSource> Session<S> {
 
     /// Handles everything complete in the receive buffer and sends the answers.
     async fn round(&mut self) -> io::Result<SessionFlow> {
+        self.out.begin_round(self.reception.answers_within());
         let (buffer, expecting) = self.reception.begin_round();
-        self.out.begin_round();
         let end = InputRound::new(&buffer, expecting, &mut self.dispatcher, &mut self.out).run().await?;
         let arrived = buffer.len();
         // The client may have logged in.

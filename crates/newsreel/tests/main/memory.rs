@@ -131,6 +131,20 @@ fn a_thousand_posts_of_four_megabytes_at_once_are_taken() {
     assert!(told < 50, "{told} were deferred");
 }
 
+#[test]
+fn posters_that_do_not_read_answers_do_not_stop_others() {
+    let server = start("receive_bytes_per_address_max = \"5 MiB\"");
+    let mut silent = Client::greeted_from(SLOW, server.address);
+    assert!(silent.ask("POST").starts_with("340 "));
+    // More answers than the system takes for a client that reads none, asked for while memory is held.
+    silent.send(proto("<silent@x.example>", 970_000) + &"HELP\r\n".repeat(20_000));
+    let mut other = Client::greeted_from(SLOW, server.address);
+    for octets in [100_000, 3_000_000] {
+        let answer = post(&mut other, &format!("<behind.{octets}@x.example>"), octets);
+        assert!(answer.starts_with("240 "), "{octets}: {answer}");
+    }
+}
+
 /// Octets of an article that a peer sends at first: more than the buffer for reading ahead.
 const BEGUN: usize = 600_000;
 

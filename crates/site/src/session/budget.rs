@@ -97,12 +97,17 @@ impl BufferReservation {
     pub fn bytes(&self) -> usize {
         match self {
             Self::ReadAhead { .. } => READ_AHEAD_BYTES,
-            Self::Article(place) => place.bytes,
+            Self::Article(place) => place.bytes(),
         }
     }
 }
 
 impl ArticleReservation {
+    /// Returns the memory that is held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Grows to this size; may wait. The error means that the article must be given up.
     pub async fn grow(&mut self, bytes: usize) -> Result<(), NoArticleMemory> {
         if !self.ledger.lock().want(self.id, bytes, Instant::now()) {
@@ -123,10 +128,11 @@ impl ArticleReservation {
         self.shared.arrived.store(bytes, Ordering::Relaxed);
     }
 
-    /// Reuses the place for another article, of which this many bytes have arrived.
-    pub fn restart(&mut self, bytes: usize) {
-        self.arrived(bytes);
-        self.id = self.ledger.lock().restart(self.id, Instant::now());
+    /// Reuses the place for another article, of which `arrived` bytes have arrived. If other articles wait for
+    /// memory, all but `least` is given back.
+    pub fn restart(&mut self, arrived: usize, least: usize) {
+        self.arrived(arrived);
+        (self.id, self.bytes) = self.ledger.lock().restart(self.id, least, Instant::now());
     }
 
     /// Resolves when the article must be given up.

@@ -23,6 +23,11 @@ const ARTICLE_ROOM_BYTES_MIN: usize = 64 << 10;
 /// Growth factor of the memory for an article that has outgrown it.
 const ARTICLE_ROOM_GROWTH: usize = 4;
 
+/// Returns the memory for an article of which this many bytes have arrived.
+fn article_room(arrived: usize) -> usize {
+    (arrived * ARTICLE_ROOM_GROWTH).max(ARTICLE_ROOM_BYTES_MIN)
+}
+
 /// The article at hand: the accounts it is charged to, and its limits.
 pub(super) struct ArrivingArticle {
     pub charges: Box<[MemoryCharge]>,
@@ -127,7 +132,12 @@ impl Input {
             if self.buffer.len() < BUFFER_BYTES / 2 {
                 self.leave_place();
             } else {
-                place.restart(self.buffer.len());
+                place.restart(self.buffer.len(), article_room(self.buffer.len()));
+                let limit = place.bytes();
+                if self.buffer.capacity() > limit {
+                    self.buffer.shrink_to(limit);
+                    self.wanted = self.wanted.min(limit);
+                }
             }
         }
     }
@@ -135,6 +145,11 @@ impl Input {
     /// Turns reading ahead on or off.
     pub fn read_ahead(&mut self, reads_ahead: bool) {
         self.reads_ahead = reads_ahead;
+    }
+
+    /// Reports whether memory beyond the small buffer is held for an article.
+    pub fn has_article_memory(&self) -> bool {
+        matches!(self.room, Some(BufferReservation::Article(_)))
     }
 
     /// Returns the number of bytes that have arrived and are not consumed.
@@ -160,7 +175,7 @@ impl Input {
         if self.is_full() {
             // Includes the command line and the end of the article.
             let most = arriving.bytes_max.saturating_add(READ_BYTES_MIN);
-            let wanted = (self.buffer.len() * ARTICLE_ROOM_GROWTH).max(ARTICLE_ROOM_BYTES_MIN).min(most);
+            let wanted = article_room(self.buffer.len()).min(most);
             let mut place = match self.room.take() {
                 Some(BufferReservation::Article(place)) => place,
                 _ => budget.place(arriving.charges, most, arriving.since),

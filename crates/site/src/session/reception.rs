@@ -21,6 +21,8 @@ use tracing::debug;
 
 /// Time for which a silent session keeps its compressor with its window.
 const COMPRESSOR_KEPT: Duration = Duration::from_secs(2);
+/// Time in which a client takes the answers of a round while its session holds memory for an article.
+const ANSWERS_TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Limit on what the system may buffer of an unread post, in octets (it takes twice as much): enough for a
 /// megabyte a second over a tenth of a second.
 const UNREAD_POST_BYTES: usize = 128 << 10;
@@ -95,6 +97,12 @@ impl Reception {
             until.deadline = deadline;
         }
         self.input.fill(out, budget, interrupts, until).await
+    }
+
+    /// Returns the time that a client has to take the answers of the next round, if that is limited: it does
+    /// not read them as slowly as it likes with memory that other senders may wait for.
+    pub fn answers_within(&self) -> Option<Duration> {
+        self.input.has_article_memory().then_some(ANSWERS_TAKEN_WITHIN)
     }
 
     /// Takes the buffer for a round, with the kind of input that is expected, which the round changes.

@@ -261,15 +261,26 @@ impl MemoryLedger {
         }
     }
 
-    /// Records that a holder begins with another article; returns its new number, as it is the youngest now.
-    pub fn restart(&mut self, id: u64, now: Instant) -> u64 {
-        if self.holders.get(&id).is_none_or(|holder| holder.leaving) {
-            return id;
+    /// Records that a holder begins with another article; returns its new number, as it is the youngest now,
+    /// and what it holds: no more than `least` bytes if others wait for what it is charged to.
+    pub fn restart(&mut self, id: u64, least: usize, now: Instant) -> (u64, usize) {
+        let Some(holder) = self.holders.get(&id) else { return (id, 0) };
+        if holder.leaving {
+            return (id, holder.bytes);
         }
-        let Some(holder) = self.remove(id) else { return id };
+        let accounts = holder.charges.iter().filter_map(|charge| self.accounts.get(&charge.account));
+        let waits = |id| self.holders.get(id).is_some_and(MemoryHolder::is_waiting);
+        let others_wait = accounts.flat_map(|account| &account.staying).any(waits);
+        let Some(mut holder) = self.remove(id) else { return (id, 0) };
+        if others_wait {
+            holder.bytes = holder.bytes.min(least);
+        }
+        let bytes = holder.bytes;
         let id = self.insert(MemoryHolder { since: now, ..holder });
-        self.serve_waiting(now);
-        id
+        if others_wait {
+            self.serve_waiting(now);
+        }
+        (id, bytes)
     }
 
     /// Removes a holder; others get the memory they wait for.
@@ -626,12 +637,16 @@ mod tests {
         let other = books.enter(&address(1, 100), 0);
         assert!(!books.want(other, 60, 1));
         assert!(books.want(oldest, 50, 1));
-        let oldest = books.ledger.restart(oldest, books.at(1));
-        assert!(oldest > other);
+        // It needs nearly all that it has for its next article, of which something has arrived.
+        let (restarted, bytes) = books.ledger.restart(oldest, 45 * KIB, books.at(1));
+        assert!(restarted > other && bytes == 45 * KIB);
         assert_eq!(books.told(other), None);
-        books.ledger.leave(oldest, books.at(2));
+        let (restarted, bytes) = books.ledger.restart(restarted, 16 * KIB, books.at(1));
+        assert_eq!(bytes, 16 * KIB);
         assert_eq!(books.told(other), Some(HolderNotice::Granted));
-        assert_eq!(books.ledger.used(&MemoryAccount::Posters), 60 * KIB);
+        assert_eq!(books.ledger.used(&MemoryAccount::Posters), 76 * KIB);
+        // Where no one waits, it keeps what it has.
+        assert_eq!(books.ledger.restart(restarted, 0, books.at(1)).1, 16 * KIB);
     }
 
     #[test]
