@@ -4,11 +4,10 @@
 //! A sealed text names the file that it is the content of, so that it cannot be put in the place of another.
 //! Names have keyed hashes, under which the log's nodes see them. Format: `docs/formats/notes.md`.
 
-use disk::{Disk, FileAccess, durable_create, read_small};
+use crate::users::{random, sha256};
+use disk::{Disk, FileAccess, durable_create, hex, read_small};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::digest::{SHA256, digest};
 use ring::hmac::{self, HMAC_SHA256};
-use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -54,9 +53,8 @@ impl ClusterKey {
 
     /// Makes a key in a file, which must not exist; returns false if it does.
     pub fn create(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
-        let mut octets = [0; KEY_BYTES];
-        SystemRandom::new().fill(&mut octets).map_err(|_| io::Error::other("no random numbers"))?;
-        let text = format!("{} {}\n", hexadecimal(&octets), hexadecimal(&checksum(&octets)));
+        let octets = random::<KEY_BYTES>().map_err(|_| io::Error::other("no random numbers"))?;
+        let text = format!("{} {}\n", hex::digits(&octets), checksum(&octets));
         durable_create(disk, path, &[text.as_bytes()], FileAccess::Owner)
     }
 
@@ -88,8 +86,7 @@ impl ClusterKey {
         let failed = || io::Error::other("cannot seal");
         let length = u16::try_from(name.len()).ok().filter(|_| name.len() <= NAME_BYTES_MAX);
         let length = length.ok_or_else(failed)?;
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| failed())?;
+        let nonce = random::<NONCE_LEN>().map_err(|_| failed())?;
         let mut text = [&length.to_le_bytes(), name.as_bytes(), content].concat();
         let nonce_of = Nonce::assume_unique_for_key(nonce);
         let sealed = self.key.seal_in_place_append_tag(nonce_of, Aad::from(self.hash_of(name)), &mut text);
@@ -111,33 +108,14 @@ impl ClusterKey {
     }
 }
 
-/// Returns the SHA-256 of a content.
-pub fn content_hash(content: &[u8]) -> [u8; 32] {
-    let hash = digest(&SHA256, content);
-    let mut octets = [0; 32];
-    octets.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
-    octets
-}
-
-fn checksum(octets: &[u8]) -> Vec<u8> {
-    digest(&SHA256, octets).as_ref().iter().take(CHECKSUM_BYTES).copied().collect()
-}
-
-fn hexadecimal(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn checksum(octets: &[u8]) -> String {
+    hex::start_of(sha256(octets), CHECKSUM_BYTES)
 }
 
 fn parse(text: &[u8]) -> Option<[u8; KEY_BYTES]> {
     let text = std::str::from_utf8(text).ok()?.trim_end();
     let (digits, sum) = text.split_once(' ')?;
-    let mut octets = [0; KEY_BYTES];
-    if digits.len() != 2 * KEY_BYTES || !digits.is_ascii() {
-        return None;
-    }
-    for (octet, digits) in octets.iter_mut().zip(digits.as_bytes().chunks(2)) {
-        *octet = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    (sum == hexadecimal(&checksum(&octets))).then_some(octets)
+    hex::octets(digits.as_bytes()).filter(|octets| sum == checksum(octets))
 }
 
 #[cfg(test)]

@@ -39,11 +39,6 @@ pub fn snippet(query: &Query, content: &ArticleContent) -> Vec<SnippetPiece> {
     first.map(|line| marked(&wanted, line, 0)).unwrap_or_default()
 }
 
-/// Returns a text, such as a subject, with the words of the query marked.
-pub fn marked_text(query: &Query, text: &str) -> Vec<SnippetPiece> {
-    pieces(&wanted(query), text)
-}
-
 /// Returns the words of the query that may be in the text.
 fn wanted(query: &Query) -> Vec<&str> {
     let phrases = query.with.iter().filter(|phrase| phrase.place != SearchField::From);

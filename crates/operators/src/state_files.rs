@@ -4,7 +4,7 @@
 //! A table with one row for each kind of file. Only reads. A damaged file that was set aside is reported
 //! until it is removed. The files of the journal's readers belong to the spool.
 
-use super::{archive, audit, days, group_control, pull};
+use super::{archive, audit, days, group_control, pull, shared_files};
 use access::users;
 use disk::{Disk, LogLine, checked_lines, is_set_aside, read_small};
 use site::{inject, moderation};
@@ -77,6 +77,12 @@ const KINDS: &[StateFileKind] = &[
         is_one: |name| name == "filter-released",
         check: StateFileCheck::Lines(ingest::is_release_whole),
         costs: "the filter judges these articles again",
+    },
+    StateFileKind {
+        dir: "",
+        is_one: |name| name == shared_files::ALIKE_FILE_NAME,
+        check: StateFileCheck::Whole(|_, bytes| shared_files::is_alike_whole(bytes)),
+        costs: "files that were changed here while the server was stopped become those of the other members",
     },
     StateFileKind {
         dir: "archive",

@@ -131,17 +131,6 @@ impl<E: TableEntry> DurableTable<E> {
         self.shorten_order();
     }
 
-    /// Removes the oldest entries, as long as `is_old` returns true for them.
-    pub fn remove_while(&mut self, is_old: impl Fn(&E) -> bool) {
-        while let Some((turn, key)) = self.order.front() {
-            match self.entries.get(key) {
-                Some((of, entry)) if of == turn && !is_old(entry) => return,
-                Some((of, _)) if of == turn => drop(self.remove_first()),
-                _ => drop(self.order.pop_front()),
-            }
-        }
-    }
-
     fn remove_first(&mut self) -> Option<E> {
         loop {
             let (turn, key) = self.order.pop_front()?;
@@ -303,7 +292,7 @@ mod tests {
         assert_eq!((table.remove(&2), table.remove(&2)), (Some(Number(2)), None));
         table.append("2 gone").unwrap();
         add(&mut table, 1, 10).unwrap();
-        table.remove_while(|entry| entry.0 < 5);
+        table.retain(|_, entry| entry.0 >= 5);
         assert_eq!(table.values().map(|entry| entry.0).sum::<u64>(), 15, "5, and 1, which came again");
         table.replace_file().unwrap();
         let mut table = open(&sim).unwrap();

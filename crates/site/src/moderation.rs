@@ -128,7 +128,7 @@ impl ModerationQueue {
     /// Opens the queue of mails and the held posts.
     pub fn open(config: &LiveConfig, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
         let queue = MailQueue::open(disk.clone(), &config.load().site.data)?;
-        let held = HeldPosts::of(disk.clone(), &config.load().site.data);
+        let held = HeldPosts::open(disk.clone(), &config.load().site.data)?;
         let (fresh, sent) = (Notify::new(), AtomicU64::new(0));
         Ok(Arc::new(Self { queue, held, fresh, config: config.clone(), sent }))
     }

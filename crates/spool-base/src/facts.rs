@@ -184,12 +184,6 @@ impl<'a> TaggedFields<'a> {
         self.find(tag::PATH)
     }
 
-    /// Returns the number of path identities in the Path. `None`: not recorded in the row.
-    pub fn hops(self) -> Option<usize> {
-        let path = self.find(tag::PATH).filter(|path| path.len() < PATH_BYTES_MAX)?;
-        Some(path::hops(path).count())
-    }
-
     /// Reports whether an identity was in the Path, ignoring case. `None`: not recorded in the row; the
     /// identity may still be beyond the recorded [`PATH_BYTES_MAX`] bytes.
     pub fn has_passed(self, identity: &[u8]) -> Option<bool> {
@@ -266,7 +260,6 @@ mod tests {
         put_field(99, b"", &mut bytes);
         let tagged = TaggedFields::new(&bytes).unwrap();
         assert_eq!(tagged.wire_bytes(), Some(70_000));
-        assert_eq!(tagged.hops(), Some(3));
         for (identity, has) in [
             ("news.example", true),
             ("a-very-long-identity.example.ORG", true),
@@ -291,7 +284,7 @@ mod tests {
     #[test]
     fn missing_facts_are_reported_as_missing() {
         let none = TaggedFields::default();
-        assert_eq!((none.wire_bytes(), none.hops(), none.has_passed(b"a")), (None, None, None));
+        assert_eq!((none.wire_bytes(), none.has_passed(b"a")), (None, None));
         assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));
         assert_eq!(none.hidden(), None);
         assert!(!none.is_wanted_by(0));
@@ -303,7 +296,6 @@ mod tests {
             ..RowFacts::default()
         });
         let tagged = TaggedFields::new(&bytes).unwrap();
-        assert_eq!(tagged.hops(), None);
         assert_eq!(tagged.has_passed(b"A.example"), Some(true));
         assert_eq!(tagged.has_passed(b"far.example"), None);
         assert_eq!(tagged.distribution(), None);

@@ -18,6 +18,7 @@ mod verdict;
 use crate::endpoint::ClientEndpoint;
 use crate::users::random;
 use directory::Directory;
+use disk::hex;
 use programs::AuthProgram;
 use site_config::Config;
 pub use verdict::granted_groups;
@@ -61,7 +62,7 @@ impl OutsideLogins {
             return false;
         }
         let Ok(octets) = random::<DECOY_BYTES>() else { return true };
-        let name = octets.iter().fold("x".to_owned(), |name, octet| format!("{name}{octet:02x}"));
+        let name = format!("x{}", hex::digits(&octets));
         // Bytes with which some sources are not asked at all stay.
         let hidden = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { *byte } else { b'x' };
         let password: Vec<u8> = password.iter().map(hidden).collect();

@@ -4,8 +4,8 @@
 //! signed by one of `tls.client_ca` or its fingerprint is named by a `[[peer]]`. Made by `session`; used
 //! wherever the rights of a client are decided.
 
+use disk::hex;
 use rustls::pki_types::CertificateDer;
-use std::fmt::Write;
 
 /// Properties of a connection's TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +34,7 @@ pub struct ClientCertificate {
 impl ClientCertificate {
     /// Returns the fingerprint in hexadecimal digits.
     pub fn fingerprint_text(&self) -> String {
-        self.fingerprint.iter().fold(String::new(), |mut text, octet| {
-            // Writing to a String does not fail.
-            let _infallible = write!(text, "{octet:02x}");
-            text
-        })
+        hex::digits(&self.fingerprint)
     }
 
     /// Returns the names that are proven: none if only the fingerprint is known.

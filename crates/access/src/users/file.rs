@@ -8,7 +8,7 @@ use super::User;
 use super::credentials::{Argon2Hash, ScramKeys, StoredCredentials};
 use super::mail::MailMark;
 use super::name::prepared;
-use disk::{Disk, read_small};
+use disk::{Disk, hex, read_small};
 use hashbrown::HashMap;
 use site_base::summed::{text_without_sum, with_sum};
 use std::fmt::{self, Write as _};
@@ -146,12 +146,7 @@ impl UserTable {
     pub fn text(&self) -> String {
         let has_mail = self.records.iter().any(|record| record.mail.is_some());
         let version = if has_mail { VERSION_WITH_MAIL } else { VERSION };
-        let mut text = format!("{MAGIC} {version} ");
-        for octet in self.decoy {
-            // Writing to a String does not fail.
-            let _infallible = write!(text, "{octet:02x}");
-        }
-        text.push('\n');
+        let mut text = format!("{MAGIC} {version} {}\n", hex::digits(&self.decoy));
         for record in &self.records {
             let groups = record.user.groups.join(",");
             let (argon2, scram) = match &record.credentials {
@@ -159,6 +154,7 @@ impl UserTable {
                 None => ("-".to_owned(), "-".to_owned()),
             };
             let (name, changed) = (&record.user.name, record.changed);
+            // Writing to a String does not fail.
             let _infallible = write!(text, "{name}\t{groups}\t{changed}\t{argon2}\t{scram}");
             if has_mail {
                 let mail = record.mail.as_ref().map_or("-".to_owned(), MailMark::to_string);
@@ -198,14 +194,7 @@ fn parse_head(line: &str) -> Option<([u8; DECOY_BYTES], &str)> {
     if ![VERSION, VERSION_OLD, VERSION_WITH_MAIL].contains(&version) {
         return None;
     }
-    if secret.len() != 2 * DECOY_BYTES || !secret.is_ascii() {
-        return None;
-    }
-    let mut decoy = [0; DECOY_BYTES];
-    for (octet, digits) in decoy.iter_mut().zip(secret.as_bytes().chunks(2)) {
-        *octet = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some((decoy, version))
+    Some((hex::octets(secret.as_bytes())?, version))
 }
 
 fn parse_record(line: &str, has_mail: bool) -> Result<UserRecord, &'static str> {

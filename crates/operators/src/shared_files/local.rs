@@ -5,7 +5,7 @@
 //! time are all there; anything else is shared as a whole file.
 
 use super::sealed::{ContentHash, FILE_BYTES_MAX};
-use access::sealing::content_hash;
+use access::users::sha256;
 use access::users::{self, SIGN_UPS_FILE_NAME, USERS_FILE_NAME, UserTable};
 use disk::{Disk, FileAccess, FileMetadata, durable_replace, read_small};
 use site::inject;
@@ -106,7 +106,7 @@ impl LocalFiles {
                 let hash = match known {
                     Some((_, hash)) => *hash,
                     None => match read_small(&*self.disk, &path, FILE_BYTES_MAX as u64)? {
-                        Some(content) => content_hash(&content),
+                        Some(content) => sha256(&content),
                         None => continue,
                     },
                 };
@@ -215,6 +215,6 @@ fn content_of_user(table: &UserTable, name: &str) -> Option<Vec<u8>> {
 fn hashes_of(table: &UserTable) -> BTreeMap<String, ContentHash> {
     let names = table.iter().map(|record| format!("{USER}{}", record.user.name));
     let names = names.chain([USERS_HEAD.to_owned()]);
-    let hash = |name: String| Some((name.clone(), content_hash(&content_of_user(table, &name)?)));
+    let hash = |name: String| Some((name.clone(), sha256(&content_of_user(table, &name)?)));
     names.filter_map(hash).collect()
 }

@@ -13,7 +13,7 @@ pub(crate) mod sealed;
 mod tests;
 
 use access::sealing::ClusterKey;
-use disk::{Disk, FileAccess, durable_replace, read_small};
+use disk::{Disk, FileAccess, durable_replace, hex, read_small};
 use local::{LocalFiles, is_shared};
 use sealed::{ContentHash, SealedFiles};
 use site::Site;
@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pause after an error.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
 /// Name of the file below `site.data` with what files and notes were alike in.
-const ALIKE_FILE_NAME: &str = "shared-files";
+pub(crate) const ALIKE_FILE_NAME: &str = "shared-files";
 /// Longest file of it that is read, in bytes.
 const ALIKE_BYTES_MAX: u64 = 8 << 20;
 
@@ -191,25 +191,22 @@ pub async fn keep_sharing(
 fn alike_text(alike: &BTreeMap<String, ContentHash>) -> String {
     let mut text = String::new();
     for (name, hash) in alike {
-        for octet in hash {
-            // Writing to a String does not fail.
-            let _infallible = write!(text, "{octet:02x}");
-        }
-        let _infallible = writeln!(text, " {name}");
+        // Writing to a String does not fail.
+        let _infallible = writeln!(text, "{} {name}", hex::digits(hash));
     }
     site_base::summed::with_sum(text)
+}
+
+/// Returns true if a file with what files and notes were alike in is whole.
+pub(crate) fn is_alike_whole(text: &[u8]) -> bool {
+    read_alike(text).is_some()
 }
 
 /// Reads what [`alike_text`] wrote; `None` if it is damaged.
 fn read_alike(text: &[u8]) -> Option<BTreeMap<String, ContentHash>> {
     let line = |line: &str| {
         let (digits, name) = line.split_once(' ')?;
-        let mut hash = ContentHash::default();
-        (digits.len() == 2 * hash.len() && digits.is_ascii()).then_some(())?;
-        for (octet, digits) in hash.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            *octet = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        }
-        Some((name.to_owned(), hash))
+        Some((name.to_owned(), hex::octets(digits.as_bytes())?))
     };
     site_base::summed::text_without_sum(text)?.lines().map(line).collect()
 }

@@ -3,7 +3,8 @@
 //! A file counts once all pieces of one writing are there; until then, and if another member has written
 //! pieces in between, it is as it was. Format: `docs/formats/notes.md`.
 
-use access::sealing::{ClusterKey, NAME_HASH_BYTES, content_hash};
+use access::sealing::{ClusterKey, NAME_HASH_BYTES};
+use access::users::sha256;
 use site_base::clock::unix_secs;
 use spool::{Change, NoteKind, Spool};
 use std::collections::{BTreeMap, HashMap};
@@ -95,7 +96,7 @@ impl SealedFiles {
                 let Some((writing, sealed)) = pieces.whole() else { continue };
                 if self.known.get(&hash).is_none_or(|(known, _)| *known != writing) {
                     let opened = self.key.open(hash, &sealed);
-                    let opened = opened.map(|(name, content)| (name, content_hash(&content)));
+                    let opened = opened.map(|(name, content)| (name, sha256(&content)));
                     self.known.insert(hash, (writing, opened));
                 }
             }

@@ -4,7 +4,7 @@
 //! waiting, and approving it again finds the article known. Called by `moderation`. Format:
 //! `docs/formats/moderation.md`.
 
-use disk::{CheckedFile, Disk, FileAccess, durable_create, hex, read_or_set_aside};
+use disk::{CheckedFile, Disk, FileAccess, UNFINISHED, durable_create, hex, read_or_set_aside};
 use hashbrown::HashSet;
 use ring::digest::{SHA256, digest};
 use site_base::fields;
@@ -79,12 +79,17 @@ impl Drop for HeldPostClaim<'_> {
 }
 
 impl HeldPosts {
-    /// Opens the held posts of the site in `data`.
-    pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
+    /// Opens the held posts of the site in `data`; unfinished files are removed.
+    pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let (waiting, adding, claimed) = <(AtomicUsize, Leaf<()>, Leaf<_>)>::default();
         let held = Self { disk, dir: data.join(DIR), waiting, adding, claimed };
+        for name in held.disk.list(&held.dir).unwrap_or_default() {
+            if name.ends_with(UNFINISHED) {
+                held.disk.remove(&held.dir.join(name))?;
+            }
+        }
         held.count_again();
-        held
+        Ok(held)
     }
 
     /// Counts the posts.
@@ -196,7 +201,7 @@ mod tests {
     }
 
     fn open(sim: &SimDisk) -> HeldPosts {
-        HeldPosts::of(Arc::new(sim.clone()), Path::new("/d"))
+        HeldPosts::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
     }
 
     #[test]
@@ -228,11 +233,15 @@ mod tests {
             for step in 0.. {
                 let sim = SimDisk::new();
                 sim.crash_at(step, kind, step * 7919);
-                let held = open(&sim);
-                let mut put: Vec<i64> = (1..=3).filter(|n| held.put(&post(*n), 9).is_ok()).collect();
-                let removed = put.len() == 3 && held.remove("<1@x.example>").is_ok();
-                put.retain(|n| *n != 1 || !removed);
+                let mut put = Vec::new();
+                if let Ok(held) = HeldPosts::open(Arc::new(sim.clone()), Path::new("/d")) {
+                    put.extend((1..=3).filter(|n| held.put(&post(*n), 9).is_ok()));
+                    let removed = put.len() == 3 && held.remove("<1@x.example>").is_ok();
+                    put.retain(|n| *n != 1 || !removed);
+                }
                 let (what, after) = (format!("{kind:?} at step {step}"), open(&sim.image().unwrap()));
+                let names = after.disk.list(&after.dir).unwrap_or_default();
+                assert!(names.iter().all(|name| name.ends_with(POST)), "{what}: {names:?}");
                 let left = after.all();
                 // The first may be removed, and one whose poster was not answered may be there in addition.
                 let must = put.iter().filter(|n| **n != 1 || put.len() < 3);

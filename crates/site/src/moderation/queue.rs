@@ -3,7 +3,7 @@
 //! Names sort in the order of queueing, and say what the mail is. Nothing else is stored: numbers and times
 //! of tries are forgotten at a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
-use disk::{Disk, FileAccess, durable_create, read_small};
+use disk::{Disk, FileAccess, UNFINISHED, durable_create, read_small};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -21,12 +21,11 @@ use site_base::file_name::FileName;
 const DIR: &str = "moderation";
 /// Beginning of the first line of a file.
 const KIND: &str = "newsreel moderation";
-/// Suffix of the name of a queued mail, and of one being written.
+/// Suffix of the name of a queued mail.
 const QUEUED: &str = ".mail";
 /// Suffixes of the names of mails that are no posts.
 const NOTICE: &str = ".notice.mail";
 const ACCOUNT: &str = ".account.mail";
-const UNFINISHED: &str = ".new";
 
 /// Maximum bytes read from a file; articles are shorter.
 const MAIL_BYTES_MAX: u64 = 2 << 30;

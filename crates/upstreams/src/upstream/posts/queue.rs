@@ -4,7 +4,9 @@
 //! The name is derived from Message-ID and upstream, so a post is queued for an upstream at most once.
 //! Called by `posts`. Format: `docs/formats/posts.md`.
 
-use disk::{CheckedFile, Disk, FileAccess, durable_create, durable_replace, hex, read_or_set_aside};
+use disk::{
+    CheckedFile, Disk, FileAccess, UNFINISHED, durable_create, durable_replace, hex, read_or_set_aside,
+};
 use ring::digest::{SHA256, digest};
 use site_base::fields;
 use site_base::file_name::FileName;
@@ -17,9 +19,8 @@ use tracing::error;
 const DIR: &str = "posts";
 /// Beginning of the first line of a file.
 const KIND: &str = "newsreel post";
-/// Suffixes of a post's file, and of one being written.
+/// Suffix of the name of a post's file.
 const POST: &str = ".post";
-const UNFINISHED: &str = ".new";
 /// Octets of the SHA-256 hash in the name, in hexadecimal.
 const NAME_BYTES: usize = 16;
 /// Bytes of a file that are read; articles are shorter.
