@@ -2,7 +2,7 @@
 //!
 //! A lock file serializes changes; the new file is written beside the old one, synced, and renamed over it,
 //! so that a server reading meanwhile sees the one or the other. Readable only by the owner of the site's
-//! directory. Called by `cli`. Source: `docs/formats/users.md`.
+//! directory. Called by `store`, `sign_ups` and the commands. Source: `docs/formats/users.md`.
 
 use super::credentials::random;
 use super::file::{self, FILE_NAME, UserTable};

@@ -233,14 +233,14 @@ pub(super) enum CliCommand {
         search: bool,
     },
 
-    /// Make a site of the news in a snapshot (the server must be stopped)
+    /// Create a site from a snapshot (the server must be stopped)
     #[command(
-        long_about = "Make a site of the news that newsreel snapshot has written to a file: with the same numbers, marks, \
+        long_about = "Create a site from the news that newsreel snapshot has written to a file, with the same numbers, marks, \
         groups, remembered Message-IDs and hidden articles, in the buffers and classes of the configuration in --dir. The \
         directory has a newsreel.toml, which may be a copy of the old one, and no spool yet. The server must be stopped. \
         A restoration that was interrupted is continued when the command is repeated, or says what to remove first; no \
         server starts before.\n\n\
-        Exit code 1 if the site is not the same as before, since not everything has room."
+        Exit code 1 if not everything fitted, so that the site differs from the original."
     )]
     #[command(
         after_long_help = "Examples:\n  mkdir new\n  cp /backup/newsreel.toml new\n  newsreel restore /backup/news.snapshot --dir new"
@@ -251,7 +251,7 @@ pub(super) enum CliCommand {
         file: PathBuf,
     },
 
-    /// Run several servers of one site, of which any may be lost
+    /// Run one site on several servers, any of which may fail
     #[command(
         long_about = "Run several servers of one site, with the same articles under the same numbers, of which any may be \
         lost. They apply one log, which NATS JetStream keeps on three machines or more; [cluster] in the configuration \
@@ -678,7 +678,7 @@ pub(super) enum ExportCommand {
     /// Articles as batches of rnews, one for each group
     #[command(
         long_about = "Write the articles of groups as batches that any rnews reads, one for each group: DIR/GROUP.rnews. A \
-        batch does not tell when articles arrived. A file that is there already is not overwritten.",
+        batch does not record when articles arrived. A file that is there already is not overwritten.",
         after_long_help = "Examples:\n  newsreel export rnews 'local.*' --out /tmp/batches"
     )]
     Rnews(ExportOptions),
@@ -861,7 +861,7 @@ pub(super) enum ClusterCommand {
         file: Option<PathBuf>,
     },
 
-    /// Make this server a member, of the news of another one (the server must be stopped)
+    /// Join a cluster with a copy of another member's news (the server must be stopped)
     #[command(
         long_about = "Make this server a member of the cluster, of a snapshot that a running member writes now and sends \
         through the log's nodes, or of one in a file. The directory has a configuration and no news yet. What has happened \
@@ -980,7 +980,7 @@ pub(super) struct JoinOptions {
     /// Join with the snapshot in this file
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(super) snapshot: Option<PathBuf>,
-    /// Fetch the snapshot from this member [default: the one that was heard of last]
+    /// Fetch the snapshot from this member [default: the one that reported last]
     #[arg(long, value_name = "NAME")]
     pub(super) from: Option<String>,
     /// Take the place of a member of this name whose disk is lost

@@ -52,9 +52,9 @@ pub(super) fn check(at: &SiteLocation, question: &AccessQuestion) -> Result<(), 
     let mut users = None;
     let found = preflight::look(&config, &mut users);
     say(summary(&config, &found.count()))?;
-    say(format_args!("\nAccess; the first that fits decides:\n\n{}", rights::overview(&config)))?;
+    say(format_args!("\nAccess; the first match decides:\n\n{}", rights::overview(&config)))?;
     if let unknown @ [_, ..] = rights::unknown(&config, users.as_ref()).as_slice() {
-        say(format_args!("\nNobody meets these:\n  {}", unknown.join("\n  ")))?;
+        say(format_args!("\nNo client matches these:\n  {}", unknown.join("\n  ")))?;
     }
     if !found.text().is_empty() {
         say(found.text())?;

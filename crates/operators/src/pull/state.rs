@@ -59,7 +59,7 @@ pub(super) struct PullMarks {
 
 impl fmt::Debug for PullMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Marks").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("PullMarks").field("file", &self.file).finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each is a reservation in the spool, so that no other peer is asked for the same article in the meantime.
 //! A reservation ends with the TAKETHIS, after a time (set by the spool), or with the connection. Called by
-//! `Feed`.
+//! `IncomingFeed`.
 
 use hashbrown::HashMap;
 use netnews::nntp::response::code;
