@@ -347,3 +347,53 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
     assert_eq!(readable(&spool, all), want);
     agree(&spool);
 }
+
+/// It was shown by its number at once, and by its Message-ID once its record was written again.
+#[test]
+fn a_hidden_article_stays_hidden_without_its_record_of_history() {
+    let ring = Path::new("/s/index/history/0000000000.ring");
+    let config = config("/s", &[("a", 1 << 20)]);
+    let (hidden, record) = (News::new(11, GROUPS, 900), 11 * 32);
+    // Hidden before the last checkpoint, or after it.
+    for is_closed in [true, false] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        commit(&spool, &(0..40).map(|n| News::new(n, GROUPS, 900)).collect::<Vec<_>>()).unwrap();
+        spool.checkpoint().unwrap();
+        spool.hide_all(&[hidden.id.as_bytes()], "operator", "spam").unwrap();
+        let shown = agree(&spool);
+        if is_closed {
+            spool.close().unwrap();
+        }
+        drop(spool);
+        let check = |image: SimDisk, what: &str| {
+            let disk: Arc<dyn Disk> = Arc::new(image);
+            for start in 0..2 {
+                let (spool, recovery) = open(&disk, &config);
+                let what = format!("{what}, closed: {is_closed}, start {start}: {recovery}");
+                let is_noticed = recovery.mended > 0 || recovery.rebuilt.is_some() || recovery.lost.is_some();
+                assert_eq!(is_noticed, start == 0, "{what}");
+                assert_eq!(agree(&spool), shown, "{what}");
+                let found = spool.lookup(&spool.key(hidden.id.as_bytes()));
+                assert!(matches!(found, Lookup::Hidden(_)), "{what}: {found:?}");
+                assert_eq!(spool.hidden().len(), 1, "{what}");
+                assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
+                spool.close().unwrap();
+            }
+        };
+        let image = || sim.image_after(CrashKind::Kill, 1).unwrap();
+        for bit in (0..32 * 8).step_by(13) {
+            let image = image();
+            flip(&(Arc::new(image.clone()) as _), ring, record * 8 + bit);
+            check(image, &format!("bit {bit}"));
+        }
+        let spoiled = image();
+        spoiled.spoil(ring, 0..512).unwrap();
+        check(spoiled, "an unreadable sector");
+        let without = image();
+        without.remove(ring).unwrap();
+        check(without, "all of history lost");
+    }
+}

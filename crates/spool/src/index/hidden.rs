@@ -91,7 +91,7 @@ impl HiddenIndex {
     /// Reports whether the article of this Message-ID, at this place, is hidden.
     pub fn covers(&self, key: &ArticleKey, token: &Token) -> bool {
         self.count() > 0
-            && self.table.read().by_key.get(key).is_some_and(|hidden| same_place(&hidden.token, token))
+            && self.table.read().by_key.get(key).is_some_and(|hidden| is_same_place(&hidden.token, token))
     }
 
     /// Returns the sum of all entries.
@@ -156,6 +156,6 @@ fn member(hidden: &HiddenArticle) -> u128 {
 }
 
 /// Compares locations only: the class in a token is that of the configuration when the article arrived.
-fn same_place(a: &Token, b: &Token) -> bool {
+pub(crate) fn is_same_place(a: &Token, b: &Token) -> bool {
     (a.volume, a.place) == (b.volume, b.place)
 }

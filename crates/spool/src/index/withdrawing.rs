@@ -7,6 +7,7 @@
 
 use crate::index::fold::Folds;
 use crate::index::groups::GroupState;
+use crate::index::hidden::is_same_place;
 use crate::index::removals::Removal;
 use spool_base::hidden::HiddenArticle;
 use spool_base::ids::GroupId;
@@ -151,9 +152,6 @@ impl Folds {
     /// Hides an article, if it still exists. Its row must be durable.
     pub fn hide(&mut self, hidden: HiddenArticle) {
         let shared = self.shared.clone();
-        let place = |token: &Token| (token.volume, token.place);
-        let found = shared.history.lookup(&hidden.key);
-        let is_here = matches!(found, HistoryLookup::At(token, _) if place(&token) == place(&hidden.token));
         // In a replay the article may already have been displaced, and history may reflect that.
         let is_named = || {
             let table = shared.groups.table();
@@ -161,11 +159,25 @@ impl Folds {
                 |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
             hidden.numbers.iter().any(lives)
         };
-        if is_here && (is_named() || shared.volumes.load().is_alive(&hidden.token)) {
-            let numbers = hidden.numbers.clone();
-            shared.hidden.put(hidden);
-            self.with_numbers(&numbers, |state, number| state.hide(number));
+        let lives = match shared.history.lookup(&hidden.key) {
+            HistoryLookup::At(token, _) if is_same_place(&token, &hidden.token) => {
+                is_named() || shared.volumes.load().is_alive(&token)
+            }
+            HistoryLookup::At(..) | HistoryLookup::Remembered { .. } => false,
+            // Its record is damaged, or its row is void: then no number leads to it.
+            HistoryLookup::None => is_named(),
+        };
+        if lives {
+            self.load_hidden(hidden);
         }
+    }
+
+    /// Hides an article that a checkpoint has as hidden. History is not asked, which may have lost its
+    /// record: an article that ended later is removed by its row.
+    pub fn load_hidden(&mut self, hidden: HiddenArticle) {
+        let numbers = hidden.numbers.clone();
+        self.shared.hidden.put(hidden);
+        self.with_numbers(&numbers, |state, number| state.hide(number));
     }
 
     /// Shows a hidden article again. Its row must be durable.

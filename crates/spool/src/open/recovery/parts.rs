@@ -206,7 +206,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         }
     }
     folds.shared.articles.store(c.articles, Ordering::Relaxed);
-    c.hidden.iter().cloned().for_each(|hidden| folds.hide(hidden));
+    c.hidden.iter().cloned().for_each(|hidden| folds.load_hidden(hidden));
     folds.forgotten_at = c.forgotten_at;
     match c.known_ids {
         Some(sum) => folds.shared.history.set_sum(sum),
