@@ -28,6 +28,8 @@ const PAGE_BYTES: usize = 16 << 10;
 const FRAME_BYTES: usize = 8;
 /// Flag in the length of a page whose entries have a thread.
 const HAS_THREADS: u32 = 1 << 31;
+/// Flag in the length of a page whose checksum covers the length, too.
+const COVERS_LENGTH: u32 = 1 << 30;
 /// Bytes of entries in memory above which a pass leaves the others in their files.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 
@@ -220,8 +222,8 @@ impl KeptList {
             self.dirty.push(file);
         }
         let (Some(file), Some((_, len))) = (&self.open, self.files.back_mut()) else { return Ok(()) };
-        let mut frame = (self.unwritten.len() as u32 | HAS_THREADS).to_le_bytes().to_vec();
-        frame.extend_from_slice(&disk::crc::crc32c(&self.unwritten).to_le_bytes());
+        let page = KeptPage::of(&self.unwritten);
+        let frame = [page.length.to_le_bytes(), page.crc.to_le_bytes()].concat();
         file.write_all_at(&[IoSlice::new(&frame), IoSlice::new(&self.unwritten)], *len)?;
         if !self.dirty.iter().any(|f| Arc::ptr_eq(f, file)) {
             self.dirty.push(file.clone());
@@ -453,15 +455,57 @@ fn visit_file(
     file.read_exact_at(&mut bytes, 0)?;
     let mut r = ByteReader(&bytes);
     let mut damaged = 0;
-    while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
-        let Some(page) = r.take((n & !HAS_THREADS) as usize) else { break };
-        if disk::crc::crc32c(page) != crc {
-            damaged += 1;
-            continue;
+    while !r.is_empty() {
+        match KeptPage::read(&mut r) {
+            Some(page) if page.is_whole() => _ = visit_all(page.entries, page.has_threads(), visit),
+            Some(_) => damaged += 1,
+            // No page follows a length that exceeds the file.
+            None => return Ok(damaged + 1),
         }
-        visit_all(page, n & HAS_THREADS != 0, visit);
     }
     Ok(damaged)
+}
+
+/// A page of a file.
+struct KeptPage<'a> {
+    /// Length of the entries, with flags.
+    length: u32,
+    crc: u32,
+    entries: &'a [u8],
+}
+
+impl<'a> KeptPage<'a> {
+    /// Creates the page of these entries, as it is written today.
+    fn of(entries: &'a [u8]) -> Self {
+        let mut page = Self { length: entries.len() as u32 | HAS_THREADS | COVERS_LENGTH, crc: 0, entries };
+        page.crc = page.checksum();
+        page
+    }
+
+    /// Reads a page that may be damaged; `None` if it is longer than what is left.
+    fn read(r: &mut ByteReader<'a>) -> Option<Self> {
+        let (length, crc) = (r.u32()?, r.u32()?);
+        let entries = r.take((length & !(HAS_THREADS | COVERS_LENGTH)) as usize)?;
+        Some(Self { length, crc, entries })
+    }
+
+    fn has_threads(&self) -> bool {
+        self.length & HAS_THREADS != 0
+    }
+
+    fn checksum(&self) -> u32 {
+        match self.length & COVERS_LENGTH {
+            0 => disk::crc::crc32c(self.entries),
+            _ => disk::crc::crc32c_of_two(&self.length.to_le_bytes(), self.entries),
+        }
+    }
+
+    /// Reports whether the page is as it was written. That of an earlier version is also judged by its
+    /// entries, as its checksum knows nothing of the flags. No page was ever written without entries.
+    fn is_whole(&self) -> bool {
+        let decodes = || visit_all(self.entries, self.has_threads(), &mut |_| {});
+        !self.entries.is_empty() && self.checksum() == self.crc && decodes()
+    }
 }
 
 fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
@@ -484,14 +528,15 @@ fn decode_all(page: &[u8], has_threads: bool) -> Vec<KeptEntry> {
     entries
 }
 
-/// Calls `visit` with the entries of a page.
-fn visit_all(page: &[u8], has_threads: bool, visit: &mut dyn FnMut(&KeptEntry)) {
+/// Calls `visit` with the entries of a page; returns whether they decode to its end.
+fn visit_all(page: &[u8], has_threads: bool, visit: &mut dyn FnMut(&KeptEntry)) -> bool {
     let (mut rest, mut numbers) = (ByteReader(page), Vec::new());
     while !rest.is_empty() {
-        let Some(entry) = decode(&mut rest, has_threads, numbers) else { return };
+        let Some(entry) = decode(&mut rest, has_threads, numbers) else { return false };
         visit(&entry);
         numbers = entry.numbers;
     }
+    true
 }
 
 /// Decodes an entry. Without a thread the article is one of its own. `numbers` is memory to be reused.
@@ -680,28 +725,85 @@ mod tests {
         assert!(list.take_dead().len() >= 2);
     }
 
-    /// Pages of earlier versions have no threads.
-    #[test]
-    fn pages_without_threads_are_read() {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    /// Writes a file with one page; returns its state.
+    fn file_of(disk: &Arc<dyn Disk>, page: &KeptPage<'_>) -> KeptState {
         disk.create_dir(Path::new("/k")).unwrap();
-        let mut page = Vec::new();
-        for n in 0..3 {
+        let frame = [page.length.to_le_bytes(), page.crc.to_le_bytes()].concat();
+        let open = disk.open(Path::new("/k/0000000007.kept"), OpenMode::Create).unwrap();
+        open.write_all_at(&[IoSlice::new(&frame), IoSlice::new(page.entries)], 0).unwrap();
+        vec![(7, (FRAME_BYTES + page.entries.len()) as u64)]
+    }
+
+    /// Returns the content of pages in all forms that were ever written, with the flags and whether they have
+    /// threads.
+    fn pages_of_all_forms() -> [(Vec<u8>, u32); 3] {
+        let (mut page, mut without_threads) = (Vec::new(), Vec::new());
+        for n in 1..4 {
             let mut bytes = Vec::new();
             encode(&entry(n), &mut bytes);
+            page.extend_from_slice(&bytes);
             bytes.drain(33..41);
-            page.append(&mut bytes);
+            without_threads.append(&mut bytes);
         }
-        let mut file = (page.len() as u32).to_le_bytes().to_vec();
-        file.extend_from_slice(&disk::crc::crc32c(&page).to_le_bytes());
-        file.append(&mut page);
-        let open = disk.open(Path::new("/k/0000000007.kept"), OpenMode::Create).unwrap();
-        open.write_all_at(&[IoSlice::new(&file)], 0).unwrap();
-        let mut list = KeptList::open(&disk, "/k".into(), &vec![(7, file.len() as u64)]).unwrap();
-        let mut seen = Vec::new();
-        list.each(&mut |e| seen.push(e.clone())).unwrap();
-        let alone = |e: KeptEntry| KeptEntry { thread: e.key.0 as u64, ..e };
-        assert!((0..3).map(|n| alone(entry(n))).eq(seen));
+        [(without_threads, 0), (page.clone(), HAS_THREADS), (page, HAS_THREADS | COVERS_LENGTH)]
+    }
+
+    /// Returns the page of this content in a form.
+    fn page_in((entries, flags): &(Vec<u8>, u32)) -> KeptPage<'_> {
+        let mut page = KeptPage { length: entries.len() as u32 | flags, crc: 0, entries };
+        page.crc = page.checksum();
+        page
+    }
+
+    #[test]
+    fn pages_of_all_forms_are_read() {
+        for form in &pages_of_all_forms() {
+            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+            let state = file_of(&disk, &page_in(form));
+            let mut list = KeptList::open(&disk, "/k".into(), &state).unwrap();
+            let mut seen = Vec::new();
+            assert_eq!(list.verify(&mut |e| seen.push(e.clone())).unwrap(), 0);
+            let alone = |e: KeptEntry| KeptEntry { thread: e.key.0 as u64, ..e };
+            let want = |n| if form.1 == 0 { alone(entry(n)) } else { entry(n) };
+            assert!((1..4).map(want).eq(seen), "{:x}", form.1);
+        }
+        assert_eq!(page_in(&pages_of_all_forms()[2]).crc, KeptPage::of(&pages_of_all_forms()[2].0).crc);
+    }
+
+    /// The checksum did not cover the length: entries were taken for those of the other form.
+    #[test]
+    fn a_flipped_bit_makes_a_page_a_damaged_one() {
+        for form in &pages_of_all_forms() {
+            let page = page_in(form);
+            for bit in 0..(FRAME_BYTES + page.entries.len()) * 8 {
+                let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+                let state = file_of(&disk, &page);
+                let file = disk.open(Path::new("/k/0000000007.kept"), OpenMode::Existing).unwrap();
+                let (at, mut byte) = (bit as u64 / 8, [0]);
+                file.read_exact_at(&mut byte, at).unwrap();
+                file.write_all_at(&[IoSlice::new(&[byte[0] ^ 1 << (bit % 8)])], at).unwrap();
+                let mut list = KeptList::open(&disk, "/k".into(), &state).unwrap();
+                let damaged = list.verify(&mut |e| panic!("bit {bit} of {:x}: {e:?}", form.1)).unwrap();
+                assert!(damaged > 0 && list.damaged == damaged, "bit {bit} of {:x}", form.1);
+                list.begin_pass();
+                assert_eq!(list.take().unwrap(), None, "bit {bit} of {:x}", form.1);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_page_is_damage() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let form = &pages_of_all_forms()[2];
+        let state = file_of(&disk, &page_in(form));
+        let file = disk.open(Path::new("/k/0000000007.kept"), OpenMode::Existing).unwrap();
+        for zeros in [1, FRAME_BYTES - 1, FRAME_BYTES] {
+            file.write_all_at(&[IoSlice::new(&vec![0; zeros])], state[0].1).unwrap();
+            let longer = vec![(7, state[0].1 + zeros as u64)];
+            let mut list = KeptList::open(&disk, "/k".into(), &longer).unwrap();
+            let mut seen = 0;
+            assert_eq!((list.verify(&mut |_| seen += 1).unwrap(), seen), (1, 3), "{zeros}");
+        }
     }
 
     #[test]

@@ -24,9 +24,10 @@ use std::sync::atomic::Ordering;
 /// Bit of sections that a program may ignore if it does not know them.
 const MAY_BE_IGNORED: u8 = 0x80;
 /// Returns the version in which a section is written. Version 2 of the section of retained articles keeps out
-/// programs that do not know about list pages with threads (`docs/formats/kept.md`).
+/// programs that do not know about list pages with threads, version 3 those that do not know about pages whose
+/// checksum covers their length (`docs/formats/kept.md`).
 fn version(tag: u8) -> u8 {
-    if tag == tag::KEPT { 2 } else { 1 }
+    if tag == tag::KEPT { 3 } else { 1 }
 }
 
 mod tag {
@@ -443,11 +444,11 @@ mod tests {
         let mut later = body(|_| ());
         later[1] = version(tag::STATE) + 1;
         assert_eq!(read_all(&later).unwrap_err(), CheckpointError::Newer("section 1 in version 2".into()));
-        // Both versions of the section of retained articles are read.
+        // All versions of the section of retained articles are read.
         let start = body(|_| ()).len();
         let mut kept = body(|out| put_section(tag::KEPT, out, |out| put_varint(0, out)));
-        assert_eq!(kept[start..start + 2], [tag::KEPT, 2]);
-        for (found, is_read) in [(1, true), (2, true), (3, false)] {
+        assert_eq!(kept[start..start + 2], [tag::KEPT, 3]);
+        for (found, is_read) in [(1, true), (2, true), (3, true), (4, false)] {
             kept[start + 1] = found;
             assert_eq!(read_all(&kept).is_ok(), is_read, "{found}");
         }
