@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the first read: most text articles fit.
 const FIRST_READ_BYTES: usize = 4096;
+/// Bytes of each further read, so that a damaged length takes no memory for what is not there.
+const PIECE_BYTES: usize = 4 << 20;
 
 /// Properties that each volume has.
 #[derive(Debug)]
@@ -523,9 +525,78 @@ pub(crate) fn fetch_record(
     if header.place != place || len as u64 > room {
         return Ok(None);
     }
-    buf.resize(len, 0);
-    if have < len {
+    buf.resize(have.min(len), 0);
+    while have < len {
+        let end = len.min(have + PIECE_BYTES);
+        buf.resize(end, 0);
         have += read(place + have as u64, buf.get_mut(have..).unwrap_or_default())?;
+        if have < end {
+            return Ok(None);
+        }
     }
-    Ok((have >= len).then_some((header, live)))
+    Ok(Some((header, live)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cnfs::record::{RECORD_BYTES_MAX, is_whole, seal};
+
+    /// Returns a record of this many bytes, of which the header names `len`.
+    fn record_of(bytes: usize, len: usize) -> Vec<u8> {
+        let header = RecordHeader {
+            data_bytes: (len - HEADER_BYTES) as u32,
+            header_bytes: 0,
+            place: 0,
+            sequence: 0,
+            key: ArticleKey(1),
+            arrived: 0,
+            expires: 0,
+            message_id_at: 0,
+            message_id_bytes: 0,
+            class: 0,
+            packed: false,
+        };
+        let mut record = Vec::new();
+        header.put(&mut record);
+        record.extend((HEADER_BYTES..bytes).map(|n| n as u8));
+        seal(&mut record);
+        record
+    }
+
+    /// Fetches the record at the start of a file; returns whether it is whole, and how much memory that took.
+    fn fetch_from(file: &[u8]) -> (bool, usize) {
+        let mut buf = Vec::new();
+        let read = |place: u64, mut buf: &mut [u8]| {
+            io::Write::write(&mut buf, file.get(place as usize..).unwrap_or_default())
+        };
+        let fetched = fetch_record(0, u64::MAX, &mut buf, read).unwrap();
+        (fetched.is_some() && is_whole(&buf), buf.capacity())
+    }
+
+    #[test]
+    fn records_are_read_in_pieces() {
+        let sizes =
+            [HEADER_BYTES + 3, FIRST_READ_BYTES, FIRST_READ_BYTES + 1, FIRST_READ_BYTES + PIECE_BYTES];
+        for bytes in sizes.into_iter().chain([FIRST_READ_BYTES + PIECE_BYTES + 1, 3 * PIECE_BYTES]) {
+            let mut file = record_of(bytes, bytes);
+            assert!(fetch_from(&file).0, "{bytes}");
+            file.extend_from_slice(b"another");
+            assert!(fetch_from(&file).0, "{bytes}");
+            assert!(!fetch_from(&file[..bytes - 1]).0, "{bytes}");
+        }
+    }
+
+    /// Each read of such a record took as much memory as its header named, up to 4 GiB.
+    #[test]
+    fn a_damaged_length_takes_little_memory() {
+        let bytes = 10_000;
+        for bit in 14..32 {
+            let file = record_of(bytes, bytes + (1 << bit));
+            let (is_whole, memory) = fetch_from(&file);
+            assert!(!is_whole && memory <= 2 * PIECE_BYTES, "bit {bit}: {memory}");
+        }
+        assert!(RecordHeader::parse(&record_of(bytes, RECORD_BYTES_MAX)).is_some());
+        assert_eq!(RecordHeader::parse(&record_of(bytes, RECORD_BYTES_MAX + 1)), None);
+    }
 }

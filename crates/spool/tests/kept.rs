@@ -54,6 +54,23 @@ fn expiry_counts_what_lives() {
     }
 }
 
+/// No read would find it whole.
+#[test]
+fn an_article_longer_than_any_record_is_not_stored() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &kept_config(MethodKind::Tradspool));
+    add_groups(&spool, GROUPS);
+    let (small, piece) = (news(0), vec![b'x'; 1 << 20]);
+    let draft = NewsDraft::of(&small);
+    let pieces: Vec<&[u8]> =
+        [&small.wire[..]].into_iter().chain(std::iter::repeat_n(&piece[..], 1 << 11)).collect();
+    let article = NewArticle { pieces: &pieces, ..draft.article(NOW, &[]) };
+    let mut outcomes = Vec::new();
+    spool.commit(&[Change::Article(article)], &mut outcomes).unwrap();
+    assert_eq!(outcomes, [ChangeOutcome::Unfit]);
+    assert_eq!(agree(&spool), []);
+}
+
 struct Subject {
     disk: Arc<dyn Disk>,
     spool: Spool,

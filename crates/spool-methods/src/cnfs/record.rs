@@ -11,6 +11,9 @@ use std::io::{self, IoSlice};
 
 /// Length of the header.
 pub const HEADER_BYTES: usize = 64;
+/// Maximum length of a record: of an article of 1 GiB, the most that a site may accept
+/// (`site.article_bytes_max`), with its Xref line. A header that names a longer one is damaged.
+pub const RECORD_BYTES_MAX: usize = (1 << 30) + (16 << 20);
 /// Magic word of a record.
 pub(crate) const MAGIC_LIVE: &[u8; 4] = b"NRec";
 /// Magic word of a cancelled record. One byte differs, so that no crash can leave half of it, and by two
@@ -90,6 +93,7 @@ impl RecordHeader {
         header.packed = version == VERSION_PACKED;
         let sane = (header.packed || version == VERSION && header.header_bytes <= header.data_bytes)
             && header.data_bytes >= END.len() as u32
+            && header.record_bytes() <= RECORD_BYTES_MAX
             && u64::from(header.message_id_at) + u64::from(header.message_id_bytes)
                 <= u64::from(header.header_bytes);
         (sane && (&magic == MAGIC_LIVE || &magic == MAGIC_CANCELLED))

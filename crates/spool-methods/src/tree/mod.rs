@@ -12,7 +12,7 @@ mod form;
 mod paths;
 mod removing;
 
-use super::cnfs::record::{self, RecordHeader};
+use super::cnfs::record::{self, RECORD_BYTES_MAX, RecordHeader};
 use super::tree_header;
 use super::volume::{
     ArticleRemoval, Inventory, LivingLookup, PlacementRequest, Retained, Stray, Volume, VolumeBase,
@@ -32,8 +32,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest file that is read: far above any article.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Maximum length of a file that is read: that of a record, with a longer header.
+const FILE_BYTES_MAX: u64 = RECORD_BYTES_MAX as u64 + (1 << 10);
 /// Maximum number of names within one second that are skipped because other files have them.
 const TAKEN_NAMES_MAX: u64 = 1 << 16;
 /// Bytes of a file that are read to identify it.

@@ -111,6 +111,10 @@ impl SpoolWriter {
                 None => article_bytes(f) as usize + record::END.len(),
             };
             let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
+            // It could not be read again.
+            if len > record::RECORD_BYTES_MAX {
+                break;
+            }
             // Retained articles are due according to their groups, so one without groups does not fit here.
             if f.groups.is_empty() && self.classes.get(number).is_some_and(|class| class.method.keeps()) {
                 break;
