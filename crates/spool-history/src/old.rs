@@ -7,7 +7,7 @@
 //! Used by recovery.
 
 use super::log;
-use super::record::{HistoryRecord, RECORD_BYTES, RECORD_WORDS, RecordRange, decode};
+use super::record::{HistoryRecord, RECORD_BYTES, RECORD_WORDS, RecordRange, decode, raw_arrived};
 use disk::{Disk, DiskFile, OpenMode, read_around};
 use std::ops::Range;
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// The files of the old log.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct OldLog {
     /// Number of the first record of each file, and the file.
     files: Vec<(u64, Arc<dyn DiskFile>)>,
@@ -48,8 +48,20 @@ impl OldLog {
         (self.living.end - self.living.start).saturating_sub(self.files.iter().map(held).sum())
     }
 
-    /// Visits the whole records, in order.
-    pub fn for_each(&self, visit: &mut dyn FnMut(HistoryRecord)) {
+    /// Returns the arrival before which everything had been forgotten, in Unix seconds: that of the first
+    /// record, 0 if it cannot be read.
+    pub fn forgotten_before(&self) -> u32 {
+        let first = self.living.start..self.living.end.min(self.living.start + 1);
+        let mut arrived = 0;
+        Self { living: first, ..self.clone() }.for_each(&mut |_, in_order| arrived = in_order);
+        arrived
+    }
+
+    /// Visits the whole records, in order, each with the arrival by which it is forgotten (Unix seconds): that
+    /// of the newest record before it, if that is later than its own. Returns how many could not be read or
+    /// are damaged.
+    pub fn for_each(&self, visit: &mut dyn FnMut(HistoryRecord, u32)) -> u64 {
+        let mut whole = 0;
         for (first, file) in &self.files {
             let mut number = self.living.start.max(*first);
             let end = self.living.end.min(first + self.segment_records);
@@ -64,11 +76,16 @@ impl OldLog {
                     let halves = record.as_chunks::<8>().0;
                     let words: [u64; RECORD_WORDS] =
                         std::array::from_fn(|i| halves.get(i).map_or(0, |w| u64::from_le_bytes(*w)));
+                    let Some(record) = decode(&words, number + at as u64) else { continue };
+                    whole += 1;
                     // An emptied entry has no Message-ID.
-                    decode(&words, number + at as u64).filter(|r| r.key_bits != 0).map(&mut *visit);
+                    if record.key_bits != 0 {
+                        visit(record, raw_arrived(&words));
+                    }
                 }
                 number += (wanted as u64) / RECORD_BYTES;
             }
         }
+        (self.living.end - self.living.start).saturating_sub(self.lost_records() + whole)
     }
 }

@@ -668,3 +668,33 @@ fn a_flipped_bit_in_the_first_missing_record_is_noticed() {
     }
     assert_eq!(open(), 0);
 }
+
+#[test]
+fn an_old_log_says_by_which_arrival_its_records_are_forgotten() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let dir = Path::new("/h");
+    let history = History::open(disk.clone(), dir, RecordRange::default(), &(), SMALL).unwrap();
+    history.insert(key(0), Some(token(0)), 100).unwrap();
+    history.insert(key(1), None, 30).unwrap();
+    history.insert(key(2), None, 120).unwrap();
+    (3..6).for_each(|n| _ = history.insert(key(n), Some(token(n)), 130).unwrap());
+    let known = history.checkpoint();
+    history.sync().unwrap();
+    drop(history);
+    let visit = || {
+        let mut seen = Vec::new();
+        let damaged = OldLog::open(&*disk, dir, SMALL.segment_bits, known)
+            .for_each(&mut |record, in_order| seen.push((record.arrived, in_order)));
+        (seen, damaged)
+    };
+    let all = vec![(100, 100), (30, 100), (120, 120), (130, 130), (130, 130), (130, 130)];
+    assert_eq!(visit(), (all.clone(), 0));
+    let from = |first_record| {
+        let known = RecordRange { first_record, ..known };
+        OldLog::open(&*disk, dir, SMALL.segment_bits, known).forgotten_before()
+    };
+    assert_eq!([0, 1, 2, 5, 6].map(from), [100, 100, 120, 130, 0]);
+    let file = disk.open(&dir.join("0000000000.ring"), OpenMode::Existing).unwrap();
+    file.write_all_at(&[IoSlice::new(&[0x5a; 40])], 4 * 32).unwrap();
+    assert_eq!(visit(), (all[..4].to_vec(), 2));
+}

@@ -4,6 +4,7 @@
 use crate::news::*;
 use disk::{CrashKind, Disk, SimDisk};
 use spool::*;
+use std::path::Path;
 use std::sync::Arc;
 
 const GROUPS: u64 = 2;
@@ -112,6 +113,106 @@ fn a_rebuild_keeps_when_ids_without_an_article_arrived() {
     assert_eq!(seen(&spool), before);
     assert!(spool.forget(&keys[4], arrived(4)).unwrap());
     assert_eq!(spool.verifier().verify(&()).findings, []);
+}
+
+/// Refused, cancelled early and late, overwritten, out of its ring: each was remembered again.
+#[test]
+fn a_rebuild_remembers_nothing_that_was_forgotten() {
+    const HOUR: u64 = 3600;
+    let mut config = config("/s", &[("a", 1 << 20), ("b", 64 << 10)]);
+    config.remember_secs = 10 * HOUR;
+    config.journal_keep_bytes = 1 << 40;
+    config.classes[0].buffers = vec!["a".into()];
+    let small = ClassConfig { name: "small".into(), buffers: vec!["b".into()], ..config.classes[0].clone() };
+    config.classes.push(small);
+    let rule = RuleConfig { class: "small".into(), groups: Some("test.g0".into()), ..RuleConfig::default() };
+    config.rules.insert(0, rule);
+    let day = NOW - NOW % HOUR;
+    let news = |n: u64, group: u64| {
+        let mut news = News::new(n, 1, 900);
+        news.groups = vec![format!("test.g{group}")];
+        news
+    };
+    let apply = |spool: &Spool, time: u64, changes: &[Change<'_>]| {
+        spool.apply(time, changes, &mut Vec::new()).unwrap();
+    };
+    let file = |spool: &Spool, time: u64, news: &[News]| {
+        let drafts: Vec<_> = news.iter().map(NewsDraft::of).collect();
+        let changes: Vec<_> = drafts.iter().map(|draft| Change::Article(draft.article(time, &[]))).collect();
+        apply(spool, time, &changes);
+    };
+    let id = |n: u64| news(n, 1).id;
+    let cancel = |spool: &Spool, time: u64, n: u64| {
+        apply(spool, time, &[Change::Cancel { id: ArticleIdent::Id(id(n).as_bytes()) }]);
+    };
+    let remember = |spool: &Spool, time: u64, id: &str, arrived: u64| {
+        apply(spool, time, &[Change::Remember { id: ArticleIdent::Id(id.as_bytes()), arrived }]);
+    };
+    for (is_before_forgetting, is_closed, has_journal) in
+        [(true, false, true), (false, false, true), (false, true, true), (false, true, false)]
+    {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let (spool, _) = open(&disk, &config);
+        for group in ["test.g0", "test.g1"] {
+            let new = NewGroup { name: group.into(), created: NOW, ..NewGroup::default() };
+            apply(&spool, day, &[Change::Groups(&[GroupUpdate::Add(new)])]);
+        }
+        file(&spool, day, &(0..4).map(|n| news(n, 1)).collect::<Vec<_>>());
+        file(&spool, day, &(10..90).map(|n| news(n, 0)).collect::<Vec<_>>());
+        remember(&spool, day, "<refused@x>", day);
+        cancel(&spool, day, 0);
+        // Its row does not say when it arrived.
+        file(&spool, day + 15 * HOUR, &(100..190).map(|n| news(n, 0)).collect::<Vec<_>>());
+        (1..4).for_each(|n| cancel(&spool, day + 15 * HOUR, n));
+        remember(&spool, day + 15 * HOUR, "<late@x>", day);
+        if is_before_forgetting {
+            spool.checkpoint().unwrap();
+        }
+        file(&spool, day + 20 * HOUR, &[news(200, 1)]);
+        if !is_before_forgetting {
+            spool.checkpoint().unwrap();
+        }
+        let all: Vec<String> =
+            (0..201).map(id).chain(["<refused@x>", "<late@x>"].map(str::to_owned)).collect();
+        let seen = |spool: &Spool| -> Vec<String> {
+            all.iter().filter(|id| spool.is_known(&spool.key(id.as_bytes()))).cloned().collect()
+        };
+        let before = (seen(&spool), spool.digest());
+        assert!(before.0.contains(&"<late@x>".to_owned()) && before.0.contains(&id(150)));
+        let left: Vec<u64> = (0..4).chain(10..90).filter(|n| before.0.contains(&id(*n))).collect();
+        assert_eq!(left, [0; 0]);
+        assert!(!before.0.contains(&"<refused@x>".to_owned()));
+        if is_closed {
+            spool.close().unwrap();
+        }
+        drop(spool);
+        let what =
+            format!("checkpoint before: {is_before_forgetting}, closed: {is_closed}, journal: {has_journal}");
+        if !has_journal {
+            let journal = Path::new("/s/journal");
+            disk.list(journal).unwrap().iter().for_each(|file| disk.remove(&journal.join(file)).unwrap());
+        }
+        rebuild(disk.clone(), config.clone(), &()).unwrap();
+        let (spool, _) = open(&disk, &config);
+        assert_eq!(seen(&spool), before.0, "{what}");
+        // Without rows numbers continue after those that were promised.
+        assert!(spool.digest() == before.1 || !has_journal, "{what}");
+        assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
+        spool.close().unwrap();
+        drop(spool);
+        if !has_journal {
+            continue;
+        }
+        // Rows alone do not say when a withdrawn article had arrived.
+        for checkpoint in ["checkpoint", "checkpoint.copy"] {
+            disk.remove(&Path::new("/s/index").join(checkpoint)).unwrap();
+        }
+        rebuild(disk.clone(), config.clone(), &()).unwrap();
+        let (spool, _) = open(&disk, &config);
+        let withdrawn_late = [id(1), id(2), id(3)];
+        let seen: Vec<String> = seen(&spool).into_iter().filter(|id| !withdrawn_late.contains(id)).collect();
+        assert_eq!(seen, before.0, "{what}, without checkpoint");
+    }
 }
 
 /// In `hashed` the article would have the place of the withdrawn one again, which the list of kept articles

@@ -100,7 +100,7 @@ pub(crate) fn from_buffers(
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
     let articles = std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
-        let published = publish_all(folds, &regions, kept, &ended, progress);
+        let published = publish_all(folds, &regions, kept, &ended, leftovers.forgotten_before, progress);
         regions.stop();
         published
     });
@@ -124,6 +124,7 @@ fn publish_all(
     regions: &Regions<'_>,
     mut kept: Vec<RebuildFront>,
     ended: &EndedNumbers<'_>,
+    forgotten_before: u32,
     progress: &dyn Progress,
 ) -> u64 {
     let mut fronts = cyclic_fronts(regions);
@@ -131,7 +132,7 @@ fn publish_all(
     fronts.extend(kept);
     let mut articles = 0;
     while let Some(front) = oldest(&mut fronts) {
-        articles += u64::from(front.publish(folds, ended));
+        articles += u64::from(front.publish(folds, ended, forgotten_before));
         if front.is_used_up() {
             front.next_region(regions);
             progress.step(regions.taken_bytes());

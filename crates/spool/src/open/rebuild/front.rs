@@ -121,9 +121,10 @@ impl RebuildFront {
     }
 
     /// Publishes the next record, without numbers of earlier groups. Of one that was cancelled or has left
-    /// its ring only the numbers and the Message-ID are kept, and one whose numbers do not follow those
-    /// published is skipped. Returns whether it lives.
-    pub fn publish(&mut self, folds: &mut Folds, ended: &EndedNumbers<'_>) -> bool {
+    /// its ring only the numbers are kept, and the Message-ID, unless it had arrived before
+    /// `forgotten_before` (Unix seconds). One whose numbers do not follow those published is skipped. Returns
+    /// whether it lives.
+    pub fn publish(&mut self, folds: &mut Folds, ended: &EndedNumbers<'_>, forgotten_before: u32) -> bool {
         let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
         else {
             return false;
@@ -148,7 +149,9 @@ impl RebuildFront {
         let shared = folds.shared.clone();
         let table = shared.groups.table();
         if !record.live || header.place < self.left_to {
-            folds.remember(header.key, header.arrived);
+            if header.arrived >= forgotten_before {
+                folds.remember(header.key, header.arrived);
+            }
             folds.rings.file(self.volume, region.fields(record));
             return false;
         }

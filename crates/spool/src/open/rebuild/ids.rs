@@ -2,7 +2,7 @@
 //! journal and from the old history.
 //!
 //! An id is remembered if a replay of the rows would know it, except that of an article whose place should
-//! still have it: such an article is lost, and peers may send it again.
+//! still have it: such an article is lost, and peers may send it again. What has been forgotten stays so.
 
 use super::OldIndexes;
 use super::leftovers::Leftovers;
@@ -29,21 +29,25 @@ pub(super) fn remember_old(
     let later = leftovers.left_out.iter().filter(|(key, arrived)| remember(folds, **key, **arrived)).count();
     let is_exact = old.without.is_known && leftovers.left_out.is_empty() && old.history.lost_records() == 0;
     let mut left_out = GivenUp { articles: later as u64, is_exact };
-    old.history.for_each(&mut |record| {
+    let damaged = old.history.for_each(&mut |record, in_order| {
         let is_left_out =
             |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
         let is_lost = record.token.is_some_and(|token| is_lost(&loaded, token));
-        if !is_lost && remember(folds, ArticleKey(record.key_bits), record.arrived) {
+        let is_known = !is_lost && in_order >= leftovers.forgotten_before;
+        if is_known && remember(folds, ArticleKey(record.key_bits), record.arrived) {
             left_out.articles += u64::from(record.token.is_some_and(is_left_out));
         }
     });
     drop(loaded);
-    remember_rows(folds, journal, leftovers)?;
+    let is_whole = damaged + old.history.lost_records() == 0;
+    let known_to = old.checkpoint.filter(|_| is_whole).map_or(0, |checkpoint| checkpoint.position);
+    remember_rows(folds, journal, leftovers, known_to)?;
     Ok(left_out)
 }
 
-/// Remembers the ids in the rows of the journal.
-fn remember_rows(folds: &mut Folds, journal: &Path, leftovers: &Leftovers) -> io::Result<()> {
+/// Remembers the ids in the rows of the journal. Rows of withdrawn articles have no arrival, so before
+/// `known_to`, where a whole history has all that was known, they are passed over.
+fn remember_rows(folds: &mut Folds, journal: &Path, leftovers: &Leftovers, known_to: u64) -> io::Result<()> {
     let shared = folds.shared.clone();
     let loaded = shared.volumes.load();
     let mut now = 0;
@@ -59,10 +63,16 @@ fn remember_rows(folds: &mut Folds, journal: &Path, leftovers: &Leftovers) -> io
                     }
                 }
             }
-            JournalRow::Remember { key, arrived } if arrived >= leftovers.forgotten_before => {
-                remember(folds, key, arrived);
+            JournalRow::Remember { key, arrived } => {
+                // Forgotten with the records around it, even if it arrived before them.
+                now = arrived.max(now);
+                if now >= leftovers.forgotten_before {
+                    remember(folds, key, arrived);
+                }
             }
-            JournalRow::Cancel { key, .. } | JournalRow::Expire { key, gone: true, .. } => {
+            JournalRow::Cancel { key, .. } | JournalRow::Expire { key, gone: true, .. }
+                if position >= known_to && now >= leftovers.forgotten_before =>
+            {
                 remember(folds, key, now);
             }
             JournalRow::Forget { key } => {

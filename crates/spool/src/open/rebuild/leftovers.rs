@@ -119,11 +119,12 @@ impl Leftovers {
 
     /// Loads the information in journal and checkpoint about groups and volumes.
     pub fn collect(folds: &mut Folds, journal: &Path, old: &OldIndexes<'_>) -> io::Result<Self> {
-        let OldIndexes { checkpoint, groups, without, .. } = *old;
+        let OldIndexes { checkpoint, groups, without, history, .. } = *old;
         let disk = folds.shared.disk.clone();
         let hidden = old.kept.hidden.iter().map(|hidden| (hidden.key, hidden.clone())).collect();
         folds.note_all(&old.kept.notes);
-        let (mut old, mut noted) = (checkpoint, Self { hidden, ..Self::default() });
+        let forgotten_before = history.forgotten_before();
+        let (mut old, mut noted) = (checkpoint, Self { hidden, forgotten_before, ..Self::default() });
         let mut rows = Self::default();
         rows.each_row(&disk, journal, &mut |position, row| {
             if let Some(c) = old.take_if(|c| c.position <= position) {
