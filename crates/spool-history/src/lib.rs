@@ -367,6 +367,50 @@ impl History {
         Err(invalid_data("the history log has no place for this record"))
     }
 
+    /// Writes the record of an article, which arrived at `arrived` (Unix seconds), where it was before it was
+    /// lost: into an emptied entry between those of its neighbours. Returns false if there is none. Where
+    /// places of the volume ascend (`is_ascending`) they do so in history, too, if many articles are entered
+    /// in their order.
+    pub fn enter_again(&self, key: ArticleKey, token: Token, arrived: u32, is_ascending: bool) -> bool {
+        let writer = self.writer.lock();
+        let (living, log) = (self.living(), self.log.snapshot());
+        let record = |number: u64| record::decode(&log.read(number)?, number);
+        let is_emptied = |number: &u64| record(*number).is_some_and(|r| r.key_bits == 0 && r.token.is_none());
+        let known = self.known();
+        let mut start = self.first_since(arrived.saturating_sub(ARRIVALS_SLACK));
+        let mut end = self.first_since(arrived.saturating_add(ARRIVALS_SLACK + 1)).max(start);
+        // An emptied entry has the arrival of a neighbour.
+        while start > known.start && is_emptied(&(start - 1)) {
+            start -= 1;
+        }
+        while end < known.end && is_emptied(&end) {
+            end += 1;
+        }
+        let mut free = None;
+        for number in start..end {
+            match record(number) {
+                Some(_) if is_emptied(&number) => free = free.or(Some(number)),
+                Some(HistoryRecord { token: Some(other), .. })
+                    if is_ascending && other.volume == token.volume =>
+                {
+                    if other.place > token.place {
+                        break;
+                    }
+                    free = None;
+                }
+                _ => {}
+            }
+        }
+        let Some(number) = free else { return false };
+        let _replacing = self.replacing.lock();
+        if !self.log.write_over(number, &record::encode(&key, Some(token), arrived, number)) {
+            return false;
+        }
+        // Without a free slot the next check finds a record that is not in the index.
+        let _is_indexed = writer.growth.insert_in_file(&self.index, &key, number, &living);
+        true
+    }
+
     /// Returns the range of records that are not forgotten. For a durable checkpoint: take it, call
     /// [`History::sync`], then store it.
     pub fn checkpoint(&self) -> RecordRange {

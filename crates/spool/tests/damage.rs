@@ -397,3 +397,65 @@ fn a_hidden_article_stays_hidden_without_its_record_of_history() {
         check(without, "all of history lost");
     }
 }
+
+/// They went to the end of history: a snapshot left them out, as later numbers had been given out, and their
+/// Message-IDs were remembered for longer.
+#[test]
+fn articles_get_their_records_of_history_back_in_their_places() {
+    let ring = Path::new("/s/index/history/0000000000.ring");
+    for (method, minutes) in [(MethodKind::Cnfs, 0), (MethodKind::Cnfs, 1), (MethodKind::Hashed, 1)] {
+        let config_of = |dir: &str| config(dir, &[("a", 1 << 20), ("b", 1 << 20)]);
+        let mut config = config_of("/s");
+        let path = PathBuf::from("/s/kept");
+        let tree = TreeConfig { path, ..TreeConfig::default() };
+        let kept = ClassConfig { name: "kept".into(), method, tree, ..ClassConfig::default() };
+        if method != MethodKind::Cnfs {
+            config.classes.push(kept);
+            let rule =
+                RuleConfig { class: "kept".into(), groups: Some("*.g1".into()), ..RuleConfig::default() };
+            config.rules.insert(0, rule);
+        }
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        disk.create_dir(Path::new("/t")).unwrap();
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        (0..40).for_each(|n| _ = commit_at(&spool, &[News::new(n, GROUPS, 900)], NOW + n * 60 * minutes));
+        let state = |spool: &Spool| {
+            let seen = |n| spool.seen(&spool.key(News::new(n, GROUPS, 900).id.as_bytes()));
+            ((0..40).map(seen).collect::<Vec<_>>(), spool.history_entries(), agree(spool), spool.digest())
+        };
+        let before = state(&spool);
+        assert!(before.0.iter().all(Option::is_some) && before.3.is_some());
+        spool.close().unwrap();
+        drop(spool);
+        let image = || sim.image_after(CrashKind::Kill, 1).unwrap();
+        let flipped = |records: &[u64]| {
+            let image = image();
+            records.iter().for_each(|n| flip(&(Arc::new(image.clone()) as _), ring, n * 256 + 7));
+            image
+        };
+        let spoiled = image();
+        spoiled.spoil(ring, 0..512).unwrap();
+        for (damage, image) in
+            [flipped(&[11]), flipped(&[0]), flipped(&[39]), flipped(&[3, 4, 6, 20]), spoiled]
+                .iter()
+                .enumerate()
+        {
+            let what = format!("{method:?}, {minutes} minutes, damage {damage}");
+            let disk: Arc<dyn Disk> = Arc::new(image.clone());
+            let (spool, recovery) = open(&disk, &config);
+            assert!(recovery.mended > 0, "{what}: {recovery}");
+            spool.close().unwrap();
+            drop(spool);
+            let (spool, recovery) = open(&disk, &config);
+            assert_eq!(recovery.mended, 0, "{what}: {recovery}");
+            assert!(state(&spool) == before, "{what}: {:?}", state(&spool).0);
+            assert_eq!(spool.verifier().verify(&()).findings, [], "{what}");
+            spool.snapshots().write(Path::new("/t/snapshot"), &|| false, &()).unwrap();
+            let to = config_of("/r");
+            let restored = restore(disk, to, Path::new("/t/snapshot"), RestoreTarget::New, &()).unwrap();
+            assert_eq!((restored.articles, restored.taken), (40, 0), "{what}");
+        }
+    }
+}

@@ -160,7 +160,7 @@ impl SpoolDamage {
             Self::UsageBit { .. } => "set the bit: the article can be read again",
             Self::StrayBit { .. } => "clear the bit",
             Self::Unknown { .. } => "enter the Message-ID into history",
-            Self::HistoryRecord { .. } => "make it an empty record; a living article gets a new one",
+            Self::HistoryRecord { .. } => "make it an empty record, which a living article gets back",
             Self::HistoryIndex { .. } => "enter it into the index",
             Self::HistoryWord { .. } => "make it one that leads nowhere astray",
             Self::Block { .. } => "rebuild the rows from the articles",

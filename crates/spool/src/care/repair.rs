@@ -23,6 +23,7 @@ use spool_base::key::ArticleKey;
 use spool_base::token::Token;
 use spool_history::HistoryLookup;
 use spool_journal::JournalRow;
+use spool_methods::Volume;
 use spool_methods::cnfs::record;
 use std::io;
 use std::sync::Arc;
@@ -174,7 +175,21 @@ impl<'s> Repairer<'s> {
             };
             RepairedFinding { finding: finding.clone(), result }
         };
-        findings.iter().map(mend).collect()
+        // Articles are entered into history in their order, into the records that were emptied before.
+        let mut ordered: Vec<(Option<u64>, &Finding)> =
+            findings.iter().map(|finding| (self.sequence_of_unknown(finding), finding)).collect();
+        ordered.sort_by_key(|(sequence, _)| *sequence);
+        ordered.into_iter().map(|(_, finding)| mend(finding)).collect()
+    }
+
+    /// Returns the sequence of an article that is missing from history, 0 if it cannot be read; `None` for
+    /// other damage.
+    fn sequence_of_unknown(&self, finding: &Finding) -> Option<u64> {
+        let Some(SpoolDamage::Unknown { token, .. }) = &finding.damage else { return None };
+        let volumes = self.verifier.shared.volumes.load();
+        let fetch = |volume: &dyn Volume| volume.fetch(token.place, ReadMode::Wait, &mut Vec::new());
+        let fetched = volumes.get(token.volume).map(fetch);
+        Some(fetched.and_then(|fetched| fetched.ok()?).map_or(0, |(header, _)| header.sequence))
     }
 
     fn mend(&self, damage: &SpoolDamage) -> Result<(), RepairError> {
@@ -199,8 +214,12 @@ impl<'s> Repairer<'s> {
             }
             SpoolDamage::Unknown { key, token, arrived } => {
                 let _writer = self.verifier.writer.lock();
-                let alive = self.verifier.shared.volumes.load().is_alive(token);
-                if alive && history.lookup(key) == HistoryLookup::None {
+                let volumes = self.verifier.shared.volumes.load();
+                if !volumes.is_alive(token) || history.lookup(key) != HistoryLookup::None {
+                    return Ok(());
+                }
+                let is_ascending = !token.method.is_file_per_article();
+                if !history.enter_again(*key, *token, *arrived, is_ascending) {
                     // History assumes that arrivals ascend.
                     self.verifier.shared.is_digest_vague.store(true, Ordering::Release);
                     let arrived = u32::try_from(unix_secs()).unwrap_or(*arrived).max(*arrived);
