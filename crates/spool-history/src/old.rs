@@ -57,9 +57,9 @@ impl OldLog {
         arrived
     }
 
-    /// Visits the whole records, in order, each with the arrival by which it is forgotten (Unix seconds): that
-    /// of the newest record before it, if that is later than its own. Returns how many could not be read or
-    /// are damaged.
+    /// Visits the whole records, in order, each with the arrival by which it is forgotten (Unix seconds):
+    /// that of the newest record before it, if that is later than its own. Returns how many could not be read
+    /// or are damaged.
     pub fn for_each(&self, visit: &mut dyn FnMut(HistoryRecord, u32)) -> u64 {
         let mut whole = 0;
         for (first, file) in &self.files {

@@ -24,8 +24,8 @@ use std::sync::atomic::Ordering;
 /// Bit of sections that a program may ignore if it does not know them.
 const MAY_BE_IGNORED: u8 = 0x80;
 /// Returns the version in which a section is written. Version 2 of the section of retained articles keeps out
-/// programs that do not know about list pages with threads, version 3 those that do not know about pages whose
-/// checksum covers their length (`docs/formats/kept.md`).
+/// programs that do not know about list pages with threads, version 3 those that do not know about pages
+/// whose checksum covers their length (`docs/formats/kept.md`).
 fn version(tag: u8) -> u8 {
     if tag == tag::KEPT { 3 } else { 1 }
 }
