@@ -9,8 +9,9 @@ use crate::position::PARTS_MAX;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
 use spool::{
-    ArticleGroups, ArticleIdent, ArticleKey, ArticleKind, ByteReader, Change, Criteria, GroupChange,
-    GroupFlag, GroupUpdate, NewArticle, NewGroup, NoteKind, RowFacts, TaggedFields, put_bytes, put_varint,
+    ArticleGroups, ArticleIdent, ArticleKey, ArticleKind, ByteReader, Change, ChangeRefusal, Criteria,
+    GroupChange, GroupFlag, GroupUpdate, NewArticle, NewGroup, NoteKind, RowFacts, TaggedFields, put_bytes,
+    put_varint,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -197,6 +198,10 @@ pub enum UnsharedChange {
     Kind(&'static str),
     /// It is longer than an entry may be.
     TooLong,
+    /// Every member would refuse it.
+    Refused(ChangeRefusal),
+    /// Its bytes are not the article that it describes.
+    OtherArticle,
 }
 
 impl fmt::Display for UnsharedChange {
@@ -204,6 +209,8 @@ impl fmt::Display for UnsharedChange {
         match self {
             Self::Kind(kind) => write!(f, "{kind} cannot go through the log of a cluster"),
             Self::TooLong => f.write_str("it is too long for the log of a cluster"),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::OtherArticle => f.write_str("the article is not what the log of a cluster would say of it"),
         }
     }
 }
@@ -235,14 +242,17 @@ pub struct SectionWriter {
 }
 
 impl SectionWriter {
-    /// Adds a change. `sites` are the names of sites by their numbers here; `uploads` draws the number of an
-    /// upload.
+    /// Adds a change, unless the members would refuse it or could not read it. `sites` are the names of sites
+    /// by their numbers here; `uploads` draws the number of an upload.
     pub fn push(
         &mut self,
         change: &Change<'_>,
         sites: &[String],
         mut draw_upload: impl FnMut() -> u64,
     ) -> Result<(), UnsharedChange> {
+        if let Some(refusal) = change.refusal() {
+            return Err(UnsharedChange::Refused(refusal));
+        }
         let mut payload = Vec::new();
         let kind = match change {
             Change::Article(article) => {
@@ -415,7 +425,13 @@ impl SectionWriter {
             None => {
                 out.push(0);
                 put_varint(bytes as u64, out);
+                let begin = out.len();
                 article.pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+                let NewArticle { message_id, message_id_at, header_bytes, .. } = *article;
+                let written = out.get(begin..).unwrap_or_default();
+                if !is_article(written, message_id, message_id_at, header_bytes) {
+                    return Err(UnsharedChange::OtherArticle);
+                }
             }
             Some(upload) => {
                 out.push(1);
@@ -632,19 +648,13 @@ impl<'a> EntryReader<'a, '_> {
     }
 
     fn hide(&mut self) -> Option<LogEntry<'a>> {
-        let message_id = self.r.bytes()?;
-        let (by, reason) = (self.str()?, self.str()?);
-        let is_bounded =
-            (1..=spool::HIDER_BYTES_MAX).contains(&by.len()) && reason.len() <= spool::REASON_BYTES_MAX;
-        is_bounded.then_some(LogEntry::Hide { message_id, by, reason })
+        Some(LogEntry::Hide { message_id: self.r.bytes()?, by: self.str()?, reason: self.str()? })
     }
 
     fn note(&mut self) -> Option<LogEntry<'a>> {
         let (kind, key) = (NoteKind::of(self.r.u8()?)?, self.r.bytes()?);
         let value = if self.flag()? { Some(self.r.bytes()?) } else { None };
-        let is_bounded = key.len() <= spool::NOTE_KEY_BYTES_MAX
-            && value.is_none_or(|value| value.len() <= spool::NOTE_VALUE_BYTES_MAX);
-        is_bounded.then_some(LogEntry::Note { kind, key, value })
+        Some(LogEntry::Note { kind, key, value })
     }
 
     fn expire(&mut self) -> Option<LogEntry<'a>> {
@@ -747,13 +757,18 @@ impl<'a> EntryReader<'a, '_> {
     }
 }
 
+/// Reports whether bytes are an article with this Message-ID there, and headers of this length.
+fn is_article(bytes: &[u8], message_id: &[u8], message_id_at: usize, header_bytes: usize) -> bool {
+    let end = message_id_at.saturating_add(message_id.len());
+    header_bytes <= bytes.len()
+        && bytes.get(message_id_at..end) == Some(message_id)
+        && Article::parse(bytes).is_ok_and(|article| article.body_offset() == header_bytes)
+}
+
 impl<'a> ArticleEntry<'a> {
     /// Reports whether these bytes are the article that the entry describes.
     pub fn fits(&self, bytes: &[u8]) -> bool {
-        let end = self.message_id_at.saturating_add(self.message_id.len());
-        self.header_bytes <= bytes.len()
-            && bytes.get(self.message_id_at..end) == Some(self.message_id)
-            && Article::parse(bytes).is_ok_and(|article| article.body_offset() == self.header_bytes)
+        is_article(bytes, self.message_id, self.message_id_at, self.header_bytes)
     }
 
     /// Returns the sites that want the article.

@@ -577,7 +577,67 @@ fn no_room() -> SpoolTrouble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::ArticleKey;
+    use crate::engine::EngineMessage;
+    use crate::message::{MessageHead, encode};
+    use disk::SimDisk;
+    use spool::{ArticleKey, ChangeRefusal, NoteKind, SpoolConfig, put_bytes, put_varint};
+
+    /// Returns a spool of a member that has applied nothing.
+    fn fold() -> Fold {
+        let config = SpoolConfig::new(std::path::Path::new("/s"));
+        let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config, &()).unwrap();
+        Fold::begin(&spool, &LogPosition::after(ClusterId([1; 8]), 7, 0, 0)).unwrap();
+        Fold::open(Arc::new(spool)).unwrap()
+    }
+
+    /// An earlier version has proposed what no spool can carry out, and the log has it.
+    #[test]
+    fn a_member_goes_on_after_what_is_refused() {
+        let long = [b'x'; 20_000];
+        let payload = |fields: &[&[u8]]| {
+            let mut payload = Vec::new();
+            fields.iter().for_each(|field| put_bytes(field, &mut payload));
+            payload
+        };
+        // One update, which adds the group of the first name.
+        let mut group = vec![1, 0, 0];
+        put_bytes(b"y", &mut group);
+        group.extend_from_slice(&payload(&[&long, b"creator"]));
+        group.extend_from_slice(&[0, 0]);
+        let mut note = vec![NoteKind::ControlDate.code()];
+        put_bytes(b"key", &mut note);
+        note.push(1);
+        put_bytes(&long, &mut note);
+        let entries = [
+            (5, payload(&[b"<a@b>", b"operator", &long])),
+            (5, payload(&[b"<a@b>", b"", b"why"])),
+            (7, group),
+            (9, note),
+            (5, payload(&[b"<a@b>", b"operator", b"why"])),
+        ];
+        let mut body = vec![1];
+        put_bytes(b"local.test", &mut body);
+        put_varint(entries.len() as u64, &mut body);
+        for (kind, payload) in &entries {
+            body.push(*kind);
+            put_bytes(payload, &mut body);
+        }
+        let tag = MessageTag { member: 1, incarnation: 1, counter: 0 };
+        let head = MessageHead { cluster: ClusterId([1; 8]), tag, revision: 0, time: 9 };
+        let bytes = encode(&head, &body, false).unwrap().into();
+        let mut fold = fold();
+        let folded = fold.apply(&EngineMessage { sequence: 1, time: 9, bytes }).unwrap().unwrap();
+        let refused = |refusal| EntryOutcome::Applied(ChangeOutcome::Refused(refusal));
+        let expected = [
+            refused(ChangeRefusal::Hider),
+            refused(ChangeRefusal::Hider),
+            refused(ChangeRefusal::GroupText),
+            refused(ChangeRefusal::Note),
+            EntryOutcome::Applied(ChangeOutcome::NotHere),
+        ];
+        assert_eq!(folded.outcomes, expected);
+        assert_eq!(fold.reached(), 1);
+    }
 
     #[test]
     fn an_article_expires_at_most_once_in_what_is_applied_together() {

@@ -210,6 +210,29 @@ fn what_the_log_cannot_carry_is_refused_before_it_is_sent() {
     let mut writer = SectionWriter::default();
     let refused = writer.push(&Change::Position { record: b"here" }, &[], || 0).unwrap_err();
     assert_eq!(refused.to_string(), "a position cannot go through the log of a cluster");
+    let long = "x".repeat(1_025);
+    let hide = Change::Hide { message_id: ID.as_bytes(), by: "operator", reason: &long, since: 0 };
+    let described = GroupChange { description: Some(long.clone()), ..GroupChange::default() };
+    let described = [GroupUpdate::Change("a.b".into(), described)];
+    let created = NewGroup { name: "a.b".into(), creator: long.clone(), ..NewGroup::default() };
+    let created = [GroupUpdate::Add(created)];
+    for (change, refusal) in [
+        (hide, ChangeRefusal::Hider),
+        (Change::Groups(&described), ChangeRefusal::GroupText),
+        (Change::Groups(&created), ChangeRefusal::GroupText),
+        (Change::Site { name: &long }, ChangeRefusal::SiteName),
+        (
+            Change::Note { kind: NoteKind::ControlDate, key: long.as_bytes(), value: None, since: 0 },
+            ChangeRefusal::Note,
+        ),
+    ] {
+        assert_eq!(writer.push(&change, &[], || 0), Err(UnsharedChange::Refused(refusal)));
+    }
+    let other = with_article(&wire("text\r\n"), |article| {
+        let article = NewArticle { header_bytes: article.header_bytes - 1, ..article };
+        writer.push(&Change::Article(article), &[], || 0)
+    });
+    assert_eq!(other, Err(UnsharedChange::OtherArticle));
     let huge = wire(&"x\r\n".repeat(14 << 20));
     let refused = with_article(&huge, |article| writer.push(&Change::Article(article), &[], || 0));
     assert_eq!(refused, Err(UnsharedChange::TooLong));

@@ -107,7 +107,9 @@ fn disposition_of(outcome: &ChangeOutcome) -> Disposition {
         // Its groups were removed while it was judged.
         ChangeOutcome::NoGroup => Disposition::Rejected(Reject::UnknownGroups),
         // Outcomes of other changes.
-        ChangeOutcome::NotHere | ChangeOutcome::Changed(_) => Disposition::TryLater,
+        ChangeOutcome::NotHere | ChangeOutcome::Refused(_) | ChangeOutcome::Changed(_) => {
+            Disposition::TryLater
+        }
     }
 }
 

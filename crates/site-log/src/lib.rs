@@ -60,6 +60,9 @@ impl ChangeMaker for SiteLog {
         changes: &[Change<'_>],
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble> {
+        if let Some(refusal) = changes.iter().find_map(Change::refusal) {
+            return Err(refusal.into());
+        }
         if let Some(log) = self.spool.shared_log() {
             return patiently(|| log.commit(changes, outcomes));
         }

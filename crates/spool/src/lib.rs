@@ -115,6 +115,7 @@ pub use index::change::{
     LocatedArticle, NewArticle,
 };
 pub use index::groups::{Group, GroupChange, GroupTable, NewGroup};
+pub use index::refusal::ChangeRefusal;
 pub use index::shared_log::{
     JobLead, LogNodeOverview, MemberOverview, OtherMember, SharedLog, SharedLogOverview, SharedLogStatus,
     settled_time,

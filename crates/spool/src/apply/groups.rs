@@ -3,14 +3,12 @@
 use crate::index::change::GroupUpdate;
 use crate::index::groups::{GroupTable, NewGroup};
 use crate::index::promise::MARGIN_MIN;
+use crate::index::refusal::ChangeRefusal;
 use crate::write::commit::SpoolWriter;
-use spool_base::error::{SpoolTrouble, TroubleKind};
+use spool_base::error::SpoolTrouble;
 use spool_base::limits::NUMBER_MAX;
 use spool_journal::{GroupRow, JournalRow};
 use std::collections::HashSet;
-
-/// Maximum length of a description or creator of a group, in bytes.
-const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// Rows of a set of updates.
 #[derive(Default)]
@@ -28,7 +26,7 @@ impl GroupRows {
         updates: &[GroupUpdate],
         writer: &SpoolWriter,
         table: &GroupTable,
-    ) -> Result<Self, SpoolTrouble> {
+    ) -> Result<Self, ChangeRefusal> {
         let mut rows = Self::default();
         let mut names = HashSet::new();
         for update in updates {
@@ -38,15 +36,16 @@ impl GroupRows {
             }
             match (update, present) {
                 (GroupUpdate::Add(group), None) => {
+                    possible(update)?;
                     let retired = writer.folds.retired.get(&group.name).copied().unwrap_or(0);
-                    rows.new.push(new_row(writer.folds.numbers.len() + rows.new.len(), group, retired)?);
+                    rows.new.push(new_row(writer.folds.numbers.len() + rows.new.len(), group, retired));
                 }
                 (GroupUpdate::Change(_, change), Some(group)) => {
+                    possible(update)?;
                     let mut row = writer.folds.group_row(group);
                     rows.reflagged |= change.flag.is_some();
                     row.flag = change.flag.clone().unwrap_or(row.flag);
                     row.description = change.description.clone().unwrap_or(row.description);
-                    too_long(&row.description).map_or(Ok(()), Err)?;
                     rows.changed.push(row);
                 }
                 (GroupUpdate::RaiseHigh(_, high), Some(group)) => {
@@ -89,22 +88,13 @@ impl GroupRows {
     }
 }
 
-fn new_row(id: usize, group: &NewGroup, retired: u64) -> Result<GroupRow, SpoolTrouble> {
-    if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
-        let text = format!("\"{}\" is not a valid group name", group.name);
-        return Err(SpoolTrouble::new(TroubleKind::Refused, text));
-    }
-    too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
+fn new_row(id: usize, group: &NewGroup, retired: u64) -> GroupRow {
     let high = group.high.max(retired);
     let NewGroup { name, flag, description, creator, created, .. } = group.clone();
     let promised = high.saturating_add(MARGIN_MIN);
-    Ok(GroupRow { id: id as u32, name, flag, description, creator, created, high, promised })
+    GroupRow { id: id as u32, name, flag, description, creator, created, high, promised }
 }
 
-/// Refuses a text that is too long for a line of LIST.
-fn too_long(text: &str) -> Option<SpoolTrouble> {
-    let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
-        format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
-    })?;
-    Some(SpoolTrouble::new(TroubleKind::Refused, text))
+fn possible(update: &GroupUpdate) -> Result<(), ChangeRefusal> {
+    update.refusal().map_or(Ok(()), Err)
 }

@@ -5,10 +5,12 @@
 
 use super::Applier;
 use crate::index::change::{Change, ChangeOutcome, LocatedArticle};
+use crate::index::hidden::COUNT_MAX;
+use crate::index::refusal::ChangeRefusal;
 use crate::read::Lookup;
 use crate::write::commit::SpoolWriter;
 use spool_base::error::{ReadError, SpoolTrouble, TroubleKind};
-use spool_base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
+use spool_base::hidden::HiddenArticle;
 use spool_base::key::ArticleKey;
 use spool_journal::JournalRow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,18 +22,6 @@ const AT_ONCE_MAX: usize = 1_024;
 impl Applier<'_> {
     /// Hides articles, durably.
     pub fn hide(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
-        let is_named = |change: &Change<'_>| match change {
-            Change::Hide { by, reason, .. } => {
-                !by.is_empty() && by.len() <= HIDER_BYTES_MAX && reason.len() <= REASON_BYTES_MAX
-            }
-            _ => true,
-        };
-        if !run.iter().all(is_named) {
-            let text = format!(
-                "who hides must have 1 to {HIDER_BYTES_MAX} bytes, and the reason at most {REASON_BYTES_MAX}"
-            );
-            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
-        }
         run.chunks(AT_ONCE_MAX).try_for_each(|some| self.hide_some(some))
     }
 
@@ -61,6 +51,10 @@ impl Applier<'_> {
         let (mut hides, mut new) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
             let Change::Hide { message_id, by, reason, since } = change else { continue };
+            if let Some(refusal) = change.refusal() {
+                hides.push(ChangeOutcome::Refused(refusal));
+                continue;
+            }
             let since = u32::try_from(*since).unwrap_or(u32::MAX);
             let key = change.key(&shared.hasher);
             let here = match shared.lookup(&key) {
@@ -72,6 +66,10 @@ impl Applier<'_> {
             let found = living.remove(&key).filter(|at| shared.lookup(&key) == Lookup::Present(at.token));
             hides.push(match (here, found) {
                 (Some(outcome), _) => outcome,
+                // Counted one by one, as what is proposed together comes apart in a log.
+                (None, Some(_)) if shared.hidden.count() + new.len() >= COUNT_MAX => {
+                    ChangeOutcome::Refused(ChangeRefusal::HiddenMax)
+                }
                 (None, Some(LocatedArticle { key, token, numbers })) => {
                     new.push(HiddenArticle {
                         key,
@@ -87,10 +85,6 @@ impl Applier<'_> {
                 // Occurs twice, or has just been replaced.
                 (None, None) => ChangeOutcome::Changed(0),
             });
-        }
-        if shared.hidden.count() + new.len() > HIDDEN_MAX {
-            let text = format!("{HIDDEN_MAX} articles are hidden already, which is as many as can be");
-            return Err(SpoolTrouble::new(TroubleKind::Refused, text));
         }
         let rows: Vec<JournalRow<'_>> = new.iter().cloned().map(JournalRow::Hide).collect();
         writer.accepting()?;

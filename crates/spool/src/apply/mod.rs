@@ -12,15 +12,12 @@ pub(crate) mod withdraw;
 
 use crate::index::change::{Change, ChangeKind, ChangeOutcome};
 use crate::index::fold::{SITES_MAX, SharedIndexes};
-use crate::index::notes::is_storable;
+use crate::index::refusal::ChangeRefusal;
 use crate::write::locked::LockedWriter;
 use groups::GroupRows;
 use spool_base::error::{SpoolTrouble, TroubleKind};
 use spool_base::limits::POSITION_BYTES_MAX;
 use spool_journal::JournalRow;
-
-/// Maximum length of a site's name, in bytes.
-const SITE_NAME_BYTES_MAX: usize = 255;
 
 /// Applies changes as of one time, in Unix seconds.
 pub(crate) struct Applier<'s> {
@@ -61,16 +58,19 @@ impl<'s> Applier<'s> {
         Ok(())
     }
 
-    /// Creates, changes and removes groups; each set of updates is one commit. A group that cannot be created
-    /// fails its whole set.
+    /// Creates, changes and removes groups; each set of updates is one commit. One with a group that cannot be
+    /// created or changed is refused as a whole.
     pub fn change_groups(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         for change in run {
             let Change::Groups(updates) = change else { continue };
             self.writer.sync().sync_journal()?;
             let mut writer = self.writer.lock_at(self.time);
             writer.accepting()?;
-            let rows = GroupRows::of(updates, &writer, &self.shared.groups.snapshot())?;
-            self.outcomes.push(ChangeOutcome::Changed(rows.commit(&mut writer)?));
+            let outcome = match GroupRows::of(updates, &writer, &self.shared.groups.snapshot()) {
+                Ok(rows) => ChangeOutcome::Changed(rows.commit(&mut writer)?),
+                Err(refusal) => ChangeOutcome::Refused(refusal),
+            };
+            self.outcomes.push(outcome);
         }
         Ok(())
     }
@@ -81,8 +81,9 @@ impl<'s> Applier<'s> {
         writer.accepting()?;
         for change in run {
             let Change::Note { kind, key, value, since } = *change else { continue };
-            if !is_storable(key, value) {
-                return Err(SpoolTrouble::new(TroubleKind::Refused, "a note is too long"));
+            if let Some(refusal) = change.refusal() {
+                self.outcomes.push(ChangeOutcome::Refused(refusal));
+                continue;
             }
             let known = self.shared.notes.get(kind, key);
             let is_new = known.as_ref().map(|note| &*note.value) != value;
@@ -104,13 +105,11 @@ impl<'s> Applier<'s> {
             let Change::Site { name } = change else { continue };
             let is_known = writer.folds.sites.iter().any(|site| site == name);
             let number = writer.folds.sites.len();
-            let refused =
-                |text: &str| SpoolTrouble::new(TroubleKind::Refused, format!("site \"{name}\": {text}"));
-            if !is_known && number >= SITES_MAX {
-                return Err(refused("there are as many sites already as can have a number"));
-            }
-            if name.is_empty() || name.len() > SITE_NAME_BYTES_MAX {
-                return Err(refused("its name is empty or too long"));
+            let is_one_too_many = !is_known && number >= SITES_MAX;
+            let refusal = change.refusal().or(is_one_too_many.then_some(ChangeRefusal::SitesMax));
+            if let Some(refusal) = refusal {
+                self.outcomes.push(ChangeOutcome::Refused(refusal));
+                continue;
             }
             if !is_known {
                 let number = number as u32;

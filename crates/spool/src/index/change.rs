@@ -5,6 +5,7 @@
 //! any machine. Applied by [`crate::Spool::apply`]; made by [`crate::ChangeMaker`].
 
 use crate::index::groups::{GroupChange, GroupTable, NewGroup};
+use crate::index::refusal::ChangeRefusal;
 use netnews::overview_row::OverviewFields;
 use spool_base::facts::TaggedFields;
 use spool_base::ids::GroupId;
@@ -317,6 +318,8 @@ pub enum ChangeOutcome {
     NoGroup,
     /// The article to be hidden is not stored here.
     NotHere,
+    /// The change cannot be carried out for what it contains, or for a limit; nothing was changed.
+    Refused(ChangeRefusal),
     /// So many articles or groups, or whether a Message-ID, note or site, were changed; 0: all was so
     /// already.
     Changed(usize),

@@ -7,7 +7,7 @@
 
 use lock_order::{INNERMOST, OrderedRw};
 use spool_base::digest::{SetSum, of_id, of_parts};
-use spool_base::hidden::HiddenArticle;
+use spool_base::hidden::{HIDDEN_MAX, HiddenArticle};
 use spool_base::ids::GroupId;
 use spool_base::key::{ArticleKey, KeyHasher};
 use spool_base::token::{MethodKind, Token};
@@ -15,6 +15,9 @@ use spool_journal::ArticleRow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Maximum number of hidden articles.
+pub(crate) const COUNT_MAX: usize = if cfg!(test) { 8 } else { HIDDEN_MAX };
 
 /// The hidden articles.
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ pub(crate) mod overtaken;
 pub(crate) mod overview;
 pub(crate) mod promise;
 mod published;
+pub(crate) mod refusal;
 pub(crate) mod removals;
 pub(crate) mod residents;
 pub(crate) mod rings;

@@ -4,6 +4,7 @@ use super::Spool;
 use crate::care::purge::{Purge, PurgeReport};
 use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, GroupUpdate};
 use crate::index::groups::{GroupChange, NewGroup};
+use crate::index::refusal::none_refused;
 use disk::Progress;
 use disk::clock::unix_secs;
 use netnews::wildmat::Wildmat;
@@ -44,10 +45,11 @@ pub trait ChangeMaker {
         outcomes: &mut Vec<ChangeOutcome>,
     ) -> Result<CommitTicket, SpoolTrouble>;
 
-    /// Has one change applied; returns its outcome.
+    /// Has one change applied; returns its outcome, or an error if it is refused.
     fn commit_one(&self, change: Change<'_>) -> Result<ChangeOutcome, SpoolTrouble> {
         let mut outcomes = Vec::with_capacity(1);
         self.commit(&[change], &mut outcomes)?;
+        none_refused(&outcomes)?;
         Ok(outcomes.pop().unwrap_or(ChangeOutcome::Changed(0)))
     }
 
@@ -100,13 +102,14 @@ pub trait ChangeMaker {
     }
 
     /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each
-    /// article.
+    /// article, or an error if one of them is refused.
     fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<HideOutcome>, SpoolTrouble> {
         let since = unix_secs();
         let mut changes = Vec::with_capacity(ids.len());
         changes.extend(ids.iter().map(|message_id| Change::Hide { message_id, by, reason, since }));
         let mut outcomes = Vec::with_capacity(ids.len());
         self.commit(&changes, &mut outcomes)?;
+        none_refused(&outcomes)?;
         let outcome = |outcome: &ChangeOutcome| match outcome {
             ChangeOutcome::NotHere => HideOutcome::NotHere,
             other if other.changed() > 0 => HideOutcome::Hidden,

@@ -1,8 +1,11 @@
 //! Bugs planted in the writer's own state: inconsistent state is not acknowledged, and nothing acknowledged
-//! is lost.
+//! is lost. Changes that are refused.
 
-use crate::index::change::{ArticleGroups, Change, ChangeOutcome, Criteria, NewArticle};
-use crate::index::groups::NewGroup;
+use crate::index::change::{ArticleGroups, Change, ChangeOutcome, Criteria, GroupUpdate, NewArticle};
+use crate::index::fold::SITES_MAX;
+use crate::index::groups::{GroupChange, NewGroup};
+use crate::index::hidden::COUNT_MAX;
+use crate::index::refusal::ChangeRefusal;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
@@ -14,7 +17,7 @@ use netnews::overview_row::OverviewFields;
 use spool_base::bug::planted;
 use spool_base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, TreeConfig};
 use spool_base::error::{SpoolTrouble, TroubleKind};
-use spool_base::facts::TaggedFields;
+use spool_base::facts::{RowFacts, TaggedFields};
 use spool_base::token::MethodKind;
 use spool_journal::JournalRow;
 use std::sync::Arc;
@@ -47,27 +50,48 @@ fn id(n: u64) -> String {
     format!("<{n}@test.example>")
 }
 
+/// Applies the filing of articles of the group with number 0, of which some are hidden; returns the outcomes.
+fn file(
+    spool: &Spool,
+    all: impl IntoIterator<Item = (u64, bool)>,
+) -> Result<Vec<ChangeOutcome>, SpoolTrouble> {
+    let texts = |(n, is_hidden): (u64, bool)| {
+        let id = id(n);
+        let wire = format!("Message-ID: {id}\r\nSubject: {n}\r\nNewsgroups: test\r\n\r\nBody {n}.\r\n");
+        let mut tagged = Vec::new();
+        if is_hidden {
+            RowFacts { hidden: Some(("a filter", "")), ..RowFacts::default() }.put(&mut tagged);
+        }
+        (id, wire, tagged)
+    };
+    let texts: Vec<_> = all.into_iter().map(texts).collect();
+    let pieces: Vec<[&[u8]; 1]> = texts.iter().map(|(_, wire, _)| [wire.as_bytes()]).collect();
+    let mut changes = Vec::with_capacity(texts.len());
+    for ((id, wire, tagged), pieces) in texts.iter().zip(&pieces) {
+        let article = Article::parse(wire.as_bytes()).unwrap();
+        changes.push(Change::Article(NewArticle {
+            key: None,
+            message_id: id.as_bytes(),
+            pieces,
+            header_bytes: wire.find("\r\n\r\n").unwrap() + 4,
+            message_id_at: wire.find('<').unwrap(),
+            groups: ArticleGroups::Named(&[b"test"]),
+            numbers: &[],
+            fields: OverviewFields::of(&article, id.as_bytes()),
+            arrived: 1_795_000_000,
+            expires: None,
+            tagged: TaggedFields::new(tagged).unwrap(),
+            criteria: Criteria::default(),
+        }));
+    }
+    let mut outcomes = Vec::new();
+    spool.commit(&changes, &mut outcomes)?;
+    Ok(outcomes)
+}
+
 /// Commits article `n` of the group with number 0, and waits until it may be acknowledged.
 fn commit(spool: &Spool, n: u64) -> Result<(), SpoolTrouble> {
-    let id = id(n);
-    let wire = format!("Message-ID: {id}\r\nSubject: {n}\r\nNewsgroups: test\r\n\r\nBody {n}.\r\n");
-    let article = Article::parse(wire.as_bytes()).unwrap();
-    let filing = NewArticle {
-        key: None,
-        message_id: id.as_bytes(),
-        pieces: &[wire.as_bytes()],
-        header_bytes: wire.find("\r\n\r\n").unwrap() + 4,
-        message_id_at: wire.find('<').unwrap(),
-        groups: ArticleGroups::Named(&[b"test"]),
-        numbers: &[],
-        fields: OverviewFields::of(&article, id.as_bytes()),
-        arrived: 1_795_000_000,
-        expires: None,
-        tagged: TaggedFields::default(),
-        criteria: Criteria::default(),
-    };
-    let mut outcomes = Vec::new();
-    spool.commit(&[Change::Article(filing)], &mut outcomes)?;
+    let outcomes = file(spool, [(n, false)])?;
     assert!(matches!(outcomes.as_slice(), [ChangeOutcome::Filed(_)]), "{outcomes:?}");
     spool.settle()
 }
@@ -148,4 +172,104 @@ fn a_bug_in_the_replay_leaves_a_spool_that_is_read_and_accepts_nothing() {
         planted(|| writer.folds.apply(&JournalRow::Skip { volume, head })).unwrap();
     }
     stops_and_loses_nothing(spool, &disk, &config, 10);
+}
+
+#[test]
+fn what_is_refused_is_an_outcome_and_the_other_changes_are_applied() {
+    let (spool, ..) = filled(MethodKind::Cnfs);
+    let long = "x".repeat(2_000);
+    let change = GroupChange { description: Some(long.clone()), ..GroupChange::default() };
+    let add = |name: &str| GroupUpdate::Add(NewGroup { name: name.into(), ..NewGroup::default() });
+    let creator = NewGroup { name: "c".into(), creator: long.clone(), ..NewGroup::default() };
+    let hide = |by, reason| Change::Hide { message_id: b"<1@test.example>", by, reason, since: 1 };
+    let value = vec![0; 20_000];
+    let note = Change::Note {
+        kind: spool_base::note::NoteKind::ControlDate,
+        key: b"key",
+        value: Some(&value),
+        since: 1,
+    };
+    let sets = [
+        vec![add("a"), GroupUpdate::Change("test".into(), change)],
+        vec![add("b"), add("not..valid")],
+        vec![GroupUpdate::Add(creator)],
+        // Nothing is to be changed.
+        vec![GroupUpdate::Add(NewGroup {
+            name: "test".into(),
+            creator: long.clone(),
+            ..NewGroup::default()
+        })],
+        vec![add("d")],
+    ];
+    let mut changes: Vec<Change<'_>> = sets.iter().map(|set| Change::Groups(set)).collect();
+    changes.extend([hide("", "why"), hide("x", &long), hide("x", "why"), Change::Site { name: "" }, note]);
+    let mut outcomes = Vec::new();
+    spool.apply(1_795_000_000, &changes, &mut outcomes).unwrap();
+    let refused = ChangeOutcome::Refused;
+    let expected = [
+        refused(ChangeRefusal::GroupText),
+        refused(ChangeRefusal::GroupName),
+        refused(ChangeRefusal::GroupText),
+        ChangeOutcome::Changed(0),
+        ChangeOutcome::Changed(1),
+        refused(ChangeRefusal::Hider),
+        refused(ChangeRefusal::Hider),
+        ChangeOutcome::Changed(1),
+        refused(ChangeRefusal::SiteName),
+        refused(ChangeRefusal::Note),
+    ];
+    assert_eq!(outcomes, expected);
+    let names: Vec<String> = spool.groups().iter().map(|group| group.name.to_string()).collect();
+    assert_eq!(names, ["d", "test"]);
+    // A caller that waits for one of them learns of it.
+    let refusal = spool.update_groups(sets[1].clone()).unwrap_err();
+    assert_eq!(refusal, ChangeRefusal::GroupName.into());
+    assert_eq!(spool.trouble(), None);
+}
+
+#[test]
+fn one_site_too_many_is_refused() {
+    let (spool, ..) = filled(MethodKind::Cnfs);
+    let names: Vec<String> = (0..=SITES_MAX).map(|n| format!("site{n}")).collect();
+    let changes: Vec<Change<'_>> = names.iter().map(|name| Change::Site { name }).collect();
+    let mut outcomes = Vec::new();
+    spool.apply(1_795_000_000, &changes, &mut outcomes).unwrap();
+    let (last, others) = outcomes.split_last().unwrap();
+    assert!(others.iter().all(|outcome| *outcome == ChangeOutcome::Changed(1)));
+    assert_eq!(*last, ChangeOutcome::Refused(ChangeRefusal::SitesMax));
+    assert_eq!(spool.site(&names[0]).unwrap(), 0);
+    assert_eq!(spool.site(&names[SITES_MAX]).unwrap_err(), ChangeRefusal::SitesMax.into());
+}
+
+/// In a cluster the members must agree, and each may apply other entries of the log together.
+#[test]
+fn what_one_too_many_hidden_articles_become_depends_not_on_what_is_applied_together() {
+    let hides = |at_once: usize| {
+        let (spool, ..) = filled(MethodKind::Cnfs);
+        let ids: Vec<String> = (0..10).map(id).collect();
+        let mut outcomes = Vec::new();
+        for some in ids.chunks(at_once) {
+            let ids = some.iter().map(String::as_bytes);
+            let hides = ids.map(|message_id| Change::Hide { message_id, by: "x", reason: "", since: 1 });
+            let changes: Vec<Change<'_>> = hides.collect();
+            spool.apply(1_795_000_000, &changes, &mut outcomes).unwrap();
+        }
+        outcomes
+    };
+    let apart = hides(1);
+    let hidden = apart.iter().filter(|outcome| outcome.changed() == 1).count();
+    assert_eq!(hidden, COUNT_MAX);
+    assert_eq!(apart[COUNT_MAX], ChangeOutcome::Refused(ChangeRefusal::HiddenMax));
+    assert_eq!((hides(3), hides(10)), (apart.clone(), apart));
+
+    let filings = |at_once: usize| {
+        let (spool, ..) = filled(MethodKind::Cnfs);
+        let all: Vec<(u64, bool)> = (20..50).map(|n| (n, n % 3 == 0)).collect();
+        let outcomes = all.chunks(at_once).flat_map(|some| file(&spool, some.iter().copied()).unwrap());
+        let is_filed = |outcome| matches!(outcome, ChangeOutcome::Filed(_));
+        outcomes.map(is_filed).collect::<Vec<bool>>()
+    };
+    let apart = filings(1);
+    assert_eq!(apart.iter().filter(|is_filed| **is_filed).count(), 20 + COUNT_MAX);
+    assert_eq!((filings(4), filings(30)), (apart.clone(), apart));
 }

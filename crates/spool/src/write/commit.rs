@@ -487,7 +487,9 @@ impl SpoolWriter {
             return Ok(Some(ChangeOutcome::NumberTaken));
         }
         if self.hides_too_much(f, s.prepared.len()) {
-            return Ok(Some(ChangeOutcome::Unfit));
+            // Those before it may hide others, or displace hidden ones: in a cluster the outcome must not depend
+            // on what is committed together.
+            return Ok(s.prepared.is_empty().then_some(ChangeOutcome::Unfit));
         }
         let token = match self.place(f, packed, context, s)? {
             Placement::Later => return Ok(None),

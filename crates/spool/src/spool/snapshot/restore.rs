@@ -11,6 +11,7 @@ use crate::index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, LocatedArticle, NewArticle,
 };
 use crate::index::groups::{GroupChange, NewGroup};
+use crate::index::refusal::none_refused;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{RecoveryReport, read_secret_file, secret_text};
 use crate::read::Lookup;
@@ -430,7 +431,9 @@ impl Restoration<'_> {
     }
 
     fn one(&self, change: Change<'_>) -> Result<(), SpoolTrouble> {
-        self.spool.apply(self.time, &[change], &mut Vec::new()).map(drop)
+        let mut outcomes = Vec::with_capacity(1);
+        self.spool.apply(self.time, &[change], &mut outcomes)?;
+        none_refused(&outcomes)
     }
 
     /// Returns the living article of a key, of which the lower 32 bits may be missing.

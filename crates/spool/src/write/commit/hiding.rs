@@ -7,8 +7,9 @@
 use super::SpoolWriter;
 use super::naming::FilingArticle;
 use crate::index::change::Change;
+use crate::index::hidden::COUNT_MAX;
 use spool_base::error::SpoolTrouble;
-use spool_base::hidden::{HIDDEN_MAX, HiddenArticle};
+use spool_base::hidden::HiddenArticle;
 use spool_base::ids::GroupId;
 use spool_base::token::Token;
 use spool_history::HistoryLookup;
@@ -34,9 +35,10 @@ impl SpoolWriter {
         if any { self.write_now().inspect_err(|_| self.journal.discard()) } else { Ok(()) }
     }
 
-    /// Reports whether there are too many hidden articles for an article that is hidden as it is filed.
+    /// Reports whether there may be too many hidden articles for one that is hidden as it is filed, after so
+    /// many entries that are not published yet.
     pub(super) fn hides_too_much(&self, f: &FilingArticle<'_>, coming: usize) -> bool {
-        f.new.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= HIDDEN_MAX
+        f.new.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= COUNT_MAX
     }
 
     /// Returns the entry of an article that is hidden as it is filed.
