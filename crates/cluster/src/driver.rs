@@ -115,6 +115,36 @@ pub struct MemberHandle {
     spool: Arc<Spool>,
 }
 
+/// What waits for the thread of a member, and is answered as the thread ends, also by a panic.
+struct WaitersOfThread<'a> {
+    handle: &'a MemberHandle,
+    proposals: BTreeMap<ProposalId, Arc<Waiter>>,
+    /// Fresh questions, each with the time until which it waits.
+    fresh: BTreeMap<u64, (Arc<Waiter>, Duration)>,
+    /// Like `fresh`, for proposed marks.
+    marks: VecDeque<(Arc<Waiter>, Duration)>,
+}
+
+impl<'a> WaitersOfThread<'a> {
+    fn of(handle: &'a MemberHandle) -> Self {
+        Self { handle, proposals: BTreeMap::new(), fresh: BTreeMap::new(), marks: VecDeque::new() }
+    }
+}
+
+impl Drop for WaitersOfThread<'_> {
+    fn drop(&mut self) {
+        self.handle.end();
+        let proposals = std::mem::take(&mut self.proposals).into_values();
+        let fresh = std::mem::take(&mut self.fresh).into_values().map(|(waiter, _)| waiter);
+        let mut waiting: Vec<_> = proposals.chain(fresh).collect();
+        let mut inbox = self.handle.inbox.lock();
+        waiting.extend(std::mem::take(&mut inbox.proposals).into_iter().map(|waiting| waiting.waiter));
+        waiting.append(&mut inbox.fresh);
+        drop(inbox);
+        waiting.into_iter().for_each(|waiter| waiter.tell(Err(NotCommitted::Stopped)));
+    }
+}
+
 impl MemberHandle {
     /// Creates a member and its handle; [`MemberHandle::run`] drives it, on a thread of its own.
     pub fn new(
@@ -189,23 +219,14 @@ impl MemberHandle {
     ) -> Result<CommitTicket, SpoolTrouble> {
         let sites = self.sites.lock().clone();
         let mut writer = SectionWriter::default();
+        let mut entries = Vec::with_capacity(changes.len());
         for change in changes {
             let pushed = writer.push(change, &sites, || self.world.random());
-            pushed.map_err(|error| SpoolTrouble::new(TroubleKind::Refused, error.to_string()))?;
+            entries.push(pushed.map_err(|error| SpoolTrouble::new(TroubleKind::Refused, error.to_string()))?);
         }
         let (folded, ticket) = self.ask_for(writer.finish(), false).map_err(|not| trouble_of(&not))?;
-        let mut is_without_body = false;
-        for outcome in folded {
-            match outcome {
-                EntryOutcome::Applied(outcome) => outcomes.push(outcome),
-                EntryOutcome::NoBody => {
-                    is_without_body = true;
-                    break;
-                }
-                EntryOutcome::Nothing => {}
-            }
-        }
-        match is_without_body {
+        outcomes.extend(outcomes_of(&entries, &folded));
+        match folded.contains(&EntryOutcome::NoBody) {
             false => Ok(ticket),
             true => Err(SpoolTrouble::new(TroubleKind::Io, "parts of a large article got lost on the way")),
         }
@@ -258,9 +279,8 @@ impl MemberHandle {
 
     /// Drives the member until [`MemberHandle::end`].
     pub fn run(&self, mut member: Member) {
-        let mut proposals: BTreeMap<ProposalId, Arc<Waiter>> = BTreeMap::new();
-        let mut fresh: BTreeMap<u64, (Arc<Waiter>, Duration)> = BTreeMap::new();
-        let mut marks: VecDeque<(Arc<Waiter>, Duration)> = VecDeque::new();
+        let mut waiters = WaitersOfThread::of(self);
+        let WaitersOfThread { proposals, fresh, marks, .. } = &mut waiters;
         loop {
             let now = self.world.now();
             let mut inbox = self.inbox.lock();
@@ -314,18 +334,11 @@ impl MemberHandle {
             }
             self.note_status(&mut member, late.len() as u64);
             if !has_more {
-                let fresh_until = fresh.values().chain(&marks).map(|(_, until)| *until).min();
+                let fresh_until = fresh.values().chain(&*marks).map(|(_, until)| *until).min();
                 let until = [member.next_event(), fresh_until].into_iter().flatten().min();
                 self.world.wait(until.unwrap_or(now + FRESH_WAIT_MAX));
             }
         }
-        let waiting = proposals.into_values().chain(fresh.into_values().map(|(waiter, _)| waiter));
-        waiting.for_each(|waiter| waiter.tell(Err(NotCommitted::Stopped)));
-        let mut inbox = self.inbox.lock();
-        let proposals = std::mem::take(&mut inbox.proposals).into_iter().map(|waiting| waiting.waiter);
-        let waiting: Vec<_> = proposals.chain(std::mem::take(&mut inbox.fresh)).collect();
-        drop(inbox);
-        waiting.into_iter().for_each(|waiter| waiter.tell(Err(NotCommitted::Stopped)));
     }
 
     fn note_status(&self, member: &mut Member, late: u64) {
@@ -424,8 +437,105 @@ impl ClusterLog {
     }
 }
 
+/// Returns the outcomes of changes, each of which had so many entries.
+fn outcomes_of(entries: &[usize], folded: &[EntryOutcome]) -> Vec<ChangeOutcome> {
+    let mut folded = folded.iter().filter(|outcome| **outcome != EntryOutcome::Nothing);
+    let mut outcome = |entries: &usize| {
+        let all = folded.by_ref().take(*entries).map(|outcome| match outcome {
+            EntryOutcome::Applied(outcome) => *outcome,
+            EntryOutcome::NoBody | EntryOutcome::Nothing => ChangeOutcome::NoBody,
+        });
+        all.reduce(|one, other| match (one, other) {
+            (ChangeOutcome::Changed(one), ChangeOutcome::Changed(other)) => {
+                ChangeOutcome::Changed(one + other)
+            }
+            (ChangeOutcome::Changed(_), other) => other,
+            (one, _) => one,
+        })
+    };
+    entries.iter().map_while(&mut outcome).collect()
+}
+
 /// Returns the trouble of changes that were not committed.
 fn trouble_of(not: &NotCommitted) -> SpoolTrouble {
-    let kind = if *not == NotCommitted::InDoubt { TroubleKind::InDoubt } else { TroubleKind::Io };
+    let kind = match not {
+        NotCommitted::InDoubt => TroubleKind::InDoubt,
+        NotCommitted::TooLong => TroubleKind::Refused,
+        NotCommitted::NoQuorum | NotCommitted::Busy | NotCommitted::Outdated | NotCommitted::Stopped => {
+            TroubleKind::Io
+        }
+    };
     SpoolTrouble::new(kind, not.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::MachineWorld;
+    use crate::message::{ClusterId, MessageTag};
+    use bytes::Bytes;
+    use disk::SimDisk;
+    use spool::{FiledArticle, MethodKind, SpoolConfig, Token};
+    use std::sync::mpsc;
+
+    #[test]
+    fn every_change_has_the_outcome_of_its_own_entries() {
+        let token = Token { method: MethodKind::Trash, class: 0, volume: 0, place: 0 };
+        let filed = ChangeOutcome::Filed(FiledArticle { token });
+        let changed = |count| EntryOutcome::Applied(ChangeOutcome::Changed(count));
+        let folded = [
+            EntryOutcome::Applied(filed),
+            // Two parts of an article, of which another one is missing, and the article.
+            EntryOutcome::Nothing,
+            EntryOutcome::Nothing,
+            EntryOutcome::NoBody,
+            changed(3),
+            changed(4),
+            EntryOutcome::Applied(filed),
+        ];
+        let expected = [filed, ChangeOutcome::NoBody, ChangeOutcome::Changed(7), filed];
+        assert_eq!(outcomes_of(&[1, 1, 2, 1], &folded), expected);
+    }
+
+    /// An engine that is a bug.
+    #[derive(Debug)]
+    struct Panicking;
+
+    impl EngineLog for Panicking {
+        fn append(&self, _: MessageTag, _: Bytes) {}
+
+        fn follow(&self, _: u64) {
+            panic!("planted");
+        }
+
+        fn ask_reach(&self, _: u64) {}
+    }
+
+    #[test]
+    fn no_session_waits_for_a_thread_that_has_panicked() {
+        let config = SpoolConfig::new(std::path::Path::new("/s"));
+        let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config, &()).unwrap();
+        Fold::begin(&spool, &LogPosition::after(ClusterId([1; 8]), 7, 0, 0)).unwrap();
+        let fold = Fold::open(Arc::new(spool)).unwrap();
+        let world = Arc::new(MachineWorld::default());
+        let (handle, member) = MemberHandle::new(fold, Arc::new(Panicking), world, 1, "m", 1).unwrap();
+        let (answer, answers) = mpsc::channel();
+        let ask = || {
+            let (handle, answer) = (handle.clone(), answer.clone());
+            std::thread::spawn(move || answer.send(handle.freshen()))
+        };
+        let _before = ask();
+        while handle.inbox.lock().fresh.is_empty() {
+            std::thread::yield_now();
+        }
+        let driven = {
+            let handle = handle.clone();
+            std::thread::spawn(move || handle.run(member))
+        };
+        assert!(driven.join().is_err());
+        let _after = ask();
+        for _ in 0..2 {
+            assert_eq!(answers.recv_timeout(Duration::from_secs(20)), Ok(false));
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! what was read borrows from the message and is valid, so a fold need not check it again.
 
 use crate::agreement::WindowDigest;
-use crate::message::MessageError;
+use crate::message::{FRAME_BYTES, MESSAGE_BYTES_MAX, MessageError};
 use crate::position::PARTS_MAX;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, Known};
@@ -13,7 +13,7 @@ use spool::{
     GroupChange, GroupFlag, GroupUpdate, NewArticle, NewGroup, NoteKind, RowFacts, TaggedFields, put_bytes,
     put_varint,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Maximum number of names in a section.
@@ -26,8 +26,13 @@ pub const ENTRIES_MAX: usize = 1 << 16;
 pub const ARTICLE_INLINE_BYTES_MAX: usize = if cfg!(test) { 1_500 } else { 900_000 };
 /// Length of a part of a large article. In the simulation even small ones have parts.
 pub const PART_BYTES: usize = if cfg!(test) { 700 } else { 512 << 10 };
-/// Sections end once they are so long, so that a message can hold each.
-const SECTION_BYTES_USUAL: usize = 256 << 10;
+/// Sections end once they are so long. In the simulation most batches have several.
+const SECTION_BYTES_USUAL: usize = if cfg!(test) { 1_200 } else { 256 << 10 };
+/// Maximum length of a section, so that a message can hold it.
+pub const SECTION_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES;
+/// Maximum length of what a section has beside names, payloads and their kinds: the numbers of names and
+/// entries, and the length of one more payload.
+const COUNTS_BYTES_MAX: usize = 3 * 5;
 
 mod kind {
     pub const ARTICLE: u8 = 1;
@@ -243,75 +248,119 @@ pub struct SectionWriter {
 
 impl SectionWriter {
     /// Adds a change, unless the members would refuse it or could not read it. `sites` are the names of sites
-    /// by their numbers here; `uploads` draws the number of an upload.
+    /// by their numbers here; `uploads` draws the number of an upload. Returns the number of its entries, which
+    /// is more than one for a set of updates that is too long for a message; parts of articles do not count.
     pub fn push(
         &mut self,
         change: &Change<'_>,
         sites: &[String],
         mut draw_upload: impl FnMut() -> u64,
-    ) -> Result<(), UnsharedChange> {
-        if let Some(refusal) = change.refusal() {
-            return Err(UnsharedChange::Refused(refusal));
+    ) -> Result<usize, UnsharedChange> {
+        match change.refusal() {
+            Some(refusal) => Err(UnsharedChange::Refused(refusal)),
+            None => self.add(change, sites, &mut draw_upload),
         }
+    }
+
+    /// Adds a change to this section, or to the next one if it has no room.
+    fn add(
+        &mut self,
+        change: &Change<'_>,
+        sites: &[String],
+        draw_upload: &mut dyn FnMut() -> u64,
+    ) -> Result<usize, UnsharedChange> {
+        let (names, name_bytes) = (self.names.len(), self.name_bytes.len());
         let mut payload = Vec::new();
-        let kind = match change {
+        let put = self.put_change(change, sites, draw_upload, &mut payload);
+        let Err(error) = put.and_then(|kind| self.put_entry(kind, &payload)) else { return Ok(1) };
+        // Names are those of the entries of their section, of which parts of an article may have begun another.
+        let (names, name_bytes) = if self.entries > 0 { (names, name_bytes) } else { (0, 0) };
+        self.names.retain(|_, at| *at < names);
+        self.name_bytes.truncate(name_bytes);
+        match change {
+            _ if error != UnsharedChange::TooLong => Err(error),
+            _ if self.entries > 0 => {
+                self.end_section();
+                self.add(change, sites, draw_upload)
+            }
+            Change::Groups(updates) if updates.len() > 1 => {
+                let (some, others) = updates.split_at(updates.len() / 2);
+                // Of several updates of one group the first counts.
+                let updated: HashSet<&str> = some.iter().map(GroupUpdate::name).collect();
+                let others = others.iter().filter(|update| !updated.contains(update.name()));
+                let others: Vec<GroupUpdate> = others.cloned().collect();
+                let entries = self.add(&Change::Groups(some), sites, draw_upload)?;
+                Ok(entries + self.add(&Change::Groups(&others), sites, draw_upload)?)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Writes the payload of a change; returns the kind of its entry.
+    fn put_change(
+        &mut self,
+        change: &Change<'_>,
+        sites: &[String],
+        draw_upload: &mut dyn FnMut() -> u64,
+        payload: &mut Vec<u8>,
+    ) -> Result<u8, UnsharedChange> {
+        Ok(match change {
             Change::Article(article) => {
-                self.put_article(article, sites, &mut draw_upload, &mut payload)?;
+                self.put_article(article, sites, draw_upload, payload)?;
                 kind::ARTICLE
             }
             Change::Remember { id, arrived } => {
-                put_ident(id, &mut payload);
-                put_seconds(*arrived, &mut payload);
+                put_ident(id, payload);
+                put_seconds(*arrived, payload);
                 kind::REMEMBER
             }
             Change::Forget { id, arrived } => {
-                put_ident(id, &mut payload);
+                put_ident(id, payload);
                 payload.extend_from_slice(&arrived.to_le_bytes());
                 kind::FORGET
             }
             Change::Cancel { id } => {
-                put_ident(id, &mut payload);
+                put_ident(id, payload);
                 kind::CANCEL
             }
             // Its time is that of the message.
             Change::Hide { message_id, by, reason, since: _ } => {
-                put_bytes(message_id, &mut payload);
-                put_bytes(by.as_bytes(), &mut payload);
-                put_bytes(reason.as_bytes(), &mut payload);
+                put_bytes(message_id, payload);
+                put_bytes(by.as_bytes(), payload);
+                put_bytes(reason.as_bytes(), payload);
                 kind::HIDE
             }
             Change::Unhide { id } => {
-                put_ident(id, &mut payload);
+                put_ident(id, payload);
                 kind::UNHIDE
             }
             Change::Groups(updates) => {
-                put_varint(updates.len() as u64, &mut payload);
+                put_varint(updates.len() as u64, payload);
                 for update in *updates {
-                    self.put_update(update, &mut payload)?;
+                    self.put_update(update, payload)?;
                 }
                 kind::GROUPS
             }
             Change::Site { name } => {
-                self.put_name(name.as_bytes(), &mut payload)?;
+                self.put_name(name.as_bytes(), payload)?;
                 kind::SITE
             }
             Change::Note { kind, key, value, .. } => {
                 payload.push(kind.code());
-                put_bytes(key, &mut payload);
-                put_optional(*value, &mut payload);
+                put_bytes(key, payload);
+                put_optional(*value, payload);
                 kind::NOTE
             }
             Change::Expire { id, groups } => {
-                put_ident(id, &mut payload);
-                put_varint(groups.len() as u64, &mut payload);
+                put_ident(id, payload);
+                put_varint(groups.len() as u64, payload);
                 for group in *groups {
-                    self.put_name(group.as_bytes(), &mut payload)?;
+                    self.put_name(group.as_bytes(), payload)?;
                 }
                 kind::EXPIRE
             }
             Change::Position { .. } => return Err(UnsharedChange::Kind("a position")),
-        };
-        self.put_entry(kind, &payload)
+        })
     }
 
     /// Adds an entry about a member.
@@ -337,7 +386,8 @@ impl SectionWriter {
     }
 
     fn put_entry(&mut self, kind: u8, payload: &[u8]) -> Result<(), UnsharedChange> {
-        if payload.len() > ARTICLE_INLINE_BYTES_MAX + (64 << 10) {
+        let bytes = self.name_bytes.len() + self.entry_bytes.len() + 1 + payload.len();
+        if bytes + COUNTS_BYTES_MAX > SECTION_BYTES_MAX {
             return Err(UnsharedChange::TooLong);
         }
         self.entry_bytes.push(kind);

@@ -4,11 +4,9 @@
 //! A retry has the tag and the bytes of the first attempt, forever. What the fold shows is the truth; an
 //! answer of the engine only makes room for the next message. Time comes with the calls.
 
-use crate::entry::Section;
+use crate::entry::{SECTION_BYTES_MAX, Section};
 use crate::fold::EntryOutcome;
-use crate::message::{
-    BODY_BYTES_MAX, ClusterId, FRAME_BYTES, MESSAGE_BYTES_MAX, MessageHead, MessageTag, encode,
-};
+use crate::message::{ClusterId, MessageHead, MessageTag, encode};
 use crate::position::COUNTERS_MAX;
 use bytes::Bytes;
 use spool::CommitTicket;
@@ -45,6 +43,8 @@ pub enum NotCommitted {
     NoQuorum,
     /// So much is waiting that it was not accepted.
     Busy,
+    /// A section of it is too long for a message.
+    TooLong,
     /// It may be in the log, or get there.
     InDoubt,
     /// A later process of this member has begun, so it does not count.
@@ -58,6 +58,7 @@ impl fmt::Display for NotCommitted {
         f.write_str(match self {
             Self::NoQuorum => "the log of the cluster takes nothing at the moment",
             Self::Busy => "too much waits for the log of the cluster",
+            Self::TooLong => "it is too long for the log of the cluster",
             Self::InDoubt => "the log of the cluster has not answered: it may have been accepted",
             Self::Outdated => "a later process of this member has begun",
             Self::Stopped => "this member of the cluster has stopped applying the log",
@@ -176,6 +177,11 @@ impl Proposer {
     pub fn propose(&mut self, sections: Vec<Section>, now: Duration) -> ProposalId {
         let id = ProposalId(self.next_proposal);
         self.next_proposal += 1;
+        // It would never be sent, and those after it neither.
+        if sections.iter().any(|section| section.bytes.len() > SECTION_BYTES_MAX) {
+            self.done.push(ProposalResult { id, outcome: Err(NotCommitted::TooLong) });
+            return id;
+        }
         let bytes: usize = sections.iter().map(|section| section.bytes.len()).sum();
         if self.queued_bytes + bytes > WAITING_BYTES_MAX && self.queued_bytes > 0 {
             self.done.push(ProposalResult { id, outcome: Err(NotCommitted::Busy) });
@@ -252,13 +258,10 @@ impl Proposer {
         if shares.is_empty() {
             return None;
         }
-        debug_assert!(
-            body.len() <= BODY_BYTES_MAX.min(MESSAGE_BYTES_MAX - FRAME_BYTES),
-            "a section is too long"
-        );
         let counter = self.next_counter;
         let tag = self.tag(counter);
         let head = MessageHead { cluster: self.cluster, tag, revision: 0, time };
+        // Never too long: it is one section, or less than is usual.
         let bytes: Bytes = encode(&head, &body, self.compresses)?.into();
         self.next_counter += 1;
         let message = OpenMessage {
@@ -398,6 +401,7 @@ impl Proposer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{FRAME_BYTES, MESSAGE_BYTES_MAX};
     use spool::ChangeOutcome;
 
     const DONE: EntryOutcome = EntryOutcome::Applied(ChangeOutcome::Remembered);
@@ -493,9 +497,23 @@ mod tests {
     }
 
     #[test]
+    fn a_section_that_no_message_holds_is_refused_and_one_that_just_fits_is_sent() {
+        let mut proposer = proposer();
+        proposer.propose(vec![section(10, false), section(SECTION_BYTES_MAX + 1, false)], secs(1));
+        assert_eq!(results(&mut proposer), [Err(NotCommitted::TooLong)]);
+        assert_eq!(proposer.next_message(secs(1), 5), None);
+        proposer.propose(vec![section(SECTION_BYTES_MAX, false)], secs(1));
+        let (tag, bytes) = proposer.next_message(secs(1), 5).unwrap();
+        assert_eq!(bytes.len(), MESSAGE_BYTES_MAX);
+        proposer.folded(tag, &[DONE], CommitTicket::default());
+        assert_eq!(results(&mut proposer), [Ok(1)]);
+    }
+
+    #[test]
     fn too_much_that_waits_is_refused() {
         let mut proposer = proposer();
-        proposer.propose(vec![section(WAITING_BYTES_MAX, false)], secs(1));
+        let much: Vec<_> = (0..WAITING_BYTES_MAX >> 18).map(|_| section(1 << 18, false)).collect();
+        proposer.propose(much, secs(1));
         proposer.propose(vec![section(1, false)], secs(1));
         assert_eq!(results(&mut proposer), [Err(NotCommitted::Busy)]);
         proposer.stop();

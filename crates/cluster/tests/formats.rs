@@ -2,7 +2,7 @@
 //! they were meant, and no input makes the reader panic or allocate without bound.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use cluster::entry::{ArticleBody, LogEntry, MemberEntry, SectionWriter, UnsharedChange, read_body};
+use cluster::entry::{ArticleBody, LogEntry, MemberEntry, Section, SectionWriter, UnsharedChange, read_body};
 use cluster::message::{ClusterId, LogMessage, MESSAGE_BYTES_MAX, MessageHead, MessageTag, encode};
 use disk::SimRandom;
 use netnews::overview_row::OverviewFields;
@@ -203,6 +203,58 @@ fn a_large_article_comes_in_parts_before_its_entry() {
             }
         }
     }
+}
+
+/// Returns what becomes of sections that are messages of their own, each of which must be possible.
+fn entries_of(sections: &[Section]) -> Vec<LogEntry<'_>> {
+    sections
+        .iter()
+        .flat_map(|section| {
+            assert!(encode(&head(), &section.bytes, false).is_some(), "{} bytes", section.bytes.len());
+            read_body(&section.bytes).unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn a_section_ends_before_an_article_for_which_it_has_no_room() {
+    let mut writer = SectionWriter::default();
+    let line = "a line of text that is not short\r\n";
+    let wires: Vec<Vec<u8>> = [200, 4_000, 3_000, 26_000, 10].map(|lines| wire(&line.repeat(lines))).into();
+    for wire in &wires {
+        with_article(wire, |article| writer.push(&Change::Article(article), &sites(), || 77)).unwrap();
+    }
+    let sections = writer.finish();
+    let entries = entries_of(&sections);
+    assert_eq!(entries.len(), wires.len());
+    for (entry, wire) in entries.iter().zip(&wires) {
+        let LogEntry::Article(article) = entry else { panic!("{entry:?}") };
+        assert_eq!(article.body, ArticleBody::Inline(wire));
+        assert_eq!(article.groups.as_deref(), Some(&[&b"a.b"[..], b"c.d"][..]));
+        assert_eq!(article.sites(), ["there", "third"]);
+    }
+}
+
+#[test]
+fn a_set_of_groups_that_is_too_long_for_a_message_comes_in_several() {
+    let name = |n: usize| format!("local.hierarchy.with.a.long.name.group{n}");
+    let add = |n| NewGroup { name: name(n), description: "d".repeat(80), ..NewGroup::default() };
+    let mut updates: Vec<GroupUpdate> = (0..20_000).map(|n| GroupUpdate::Add(add(n))).collect();
+    let expected = updates.clone();
+    // Of several updates of one group the first counts.
+    updates.push(GroupUpdate::Remove(name(1)));
+    let mut writer = SectionWriter::default();
+    writer.push_mark().unwrap();
+    let pushed = writer.push(&Change::Groups(&updates), &[], || 0).unwrap();
+    let sections = writer.finish();
+    let entries = entries_of(&sections);
+    assert_eq!(entries.len(), 1 + pushed);
+    let updates_of = |entry| match entry {
+        LogEntry::Groups(updates) => updates,
+        other => panic!("{other:?}"),
+    };
+    let read: Vec<GroupUpdate> = entries.into_iter().skip(1).flat_map(updates_of).collect();
+    assert!(read == expected && pushed > 1);
 }
 
 #[test]

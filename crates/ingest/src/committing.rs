@@ -102,6 +102,7 @@ fn disposition_of(outcome: &ChangeOutcome) -> Disposition {
         ChangeOutcome::Remembered => Disposition::Accepted(None),
         ChangeOutcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
         ChangeOutcome::Full => Disposition::Deferred(DeferralReason::ClassFull),
+        ChangeOutcome::NoBody => Disposition::TryLater,
         ChangeOutcome::Unfit => Disposition::Rejected(Reject::NoPlace),
         ChangeOutcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
         // Its groups were removed while it was judged.

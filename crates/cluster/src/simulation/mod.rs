@@ -456,9 +456,12 @@ impl Simulation {
                         }
                     }
                 }
-                Err(NotCommitted::NoQuorum | NotCommitted::InDoubt | NotCommitted::Busy) => {
-                    self.again.extend(changes)
-                }
+                Err(
+                    NotCommitted::NoQuorum
+                    | NotCommitted::InDoubt
+                    | NotCommitted::Busy
+                    | NotCommitted::TooLong,
+                ) => self.again.extend(changes),
                 Err(NotCommitted::Outdated | NotCommitted::Stopped) => self.again.extend(changes),
             }
         }

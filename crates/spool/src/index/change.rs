@@ -65,7 +65,7 @@ pub enum Change<'a> {
         id: ArticleIdent<'a>,
     },
     /// Groups are created, changed and removed together, or not at all; of several updates of one group the
-    /// first counts.
+    /// first counts. A shared log applies a set that is longer than a message in several steps.
     Groups(&'a [GroupUpdate]),
     /// A small fact is noted, or, without a value, no longer.
     Note {
@@ -318,6 +318,8 @@ pub enum ChangeOutcome {
     NoGroup,
     /// The article to be hidden is not stored here.
     NotHere,
+    /// Parts of the article got lost on their way to a shared log; nothing was filed: try later.
+    NoBody,
     /// The change cannot be carried out for what it contains, or for a limit; nothing was changed.
     Refused(ChangeRefusal),
     /// So many articles or groups, or whether a Message-ID, note or site, were changed; 0: all was so
