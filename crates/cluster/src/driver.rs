@@ -101,6 +101,8 @@ pub struct MemberStatus {
     pub may_propose: bool,
     /// Fresh answers that were given late, so they may be old.
     pub stale_reads: u64,
+    /// Whether changes may still be applied whose callers were told that they are in doubt.
+    pub is_in_doubt: bool,
 }
 
 /// The handle of a member at work. Clones are of the same member.
@@ -175,6 +177,7 @@ impl MemberHandle {
             retries: 0,
             may_propose: false,
             stale_reads: 0,
+            is_in_doubt: false,
         };
         let handle = Self {
             inbox: Innermost::default(),
@@ -312,6 +315,8 @@ impl MemberHandle {
                 fresh.insert(member.ask_fresh(), (waiter, now + FRESH_WAIT_MAX));
             }
             member.tick(now, self.world.unix_secs());
+            // Before anyone is told of it.
+            self.status.lock().is_in_doubt = member.proposer().is_in_doubt();
             for result in member.take_done() {
                 proposals
                     .remove(&result.id)
@@ -404,6 +409,11 @@ impl ClusterLog {
     /// See [`spool::SharedLog::is_accepting`].
     pub fn is_accepting(&self) -> bool {
         self.member.status.lock().may_propose && self.member.behind() <= self.lag_max
+    }
+
+    /// See [`spool::SharedLog::is_in_doubt`].
+    pub fn is_in_doubt(&self) -> bool {
+        self.member.status.lock().is_in_doubt
     }
 
     /// See [`spool::SharedLog::freshen`].

@@ -173,6 +173,12 @@ impl Proposer {
         (self.open.values().filter(|message| message.is_sent).count(), self.retries)
     }
 
+    /// Reports whether a message may still be applied that has sections of proposals that were given up.
+    pub fn is_in_doubt(&self) -> bool {
+        let is_given_up = |share: &MessageShare| !self.waiting.contains_key(&share.proposal);
+        self.open.values().any(|message| message.shares.iter().any(is_given_up))
+    }
+
     /// Takes a proposal; its result comes from [`Proposer::take_done`].
     pub fn propose(&mut self, sections: Vec<Section>, now: Duration) -> ProposalId {
         let id = ProposalId(self.next_proposal);
@@ -471,6 +477,7 @@ mod tests {
         assert_eq!(proposer.next_message(secs(1), 5), None);
         proposer.tick(secs(12));
         assert_eq!(results(&mut proposer), []);
+        assert!(!proposer.is_in_doubt(), "nothing is given up");
         proposer.tick(secs(13));
         assert_eq!(results(&mut proposer), [Err(NotCommitted::NoQuorum)]);
         proposer.tick(secs(31));
@@ -479,6 +486,11 @@ mod tests {
         let again: Vec<_> = std::iter::from_fn(|| proposer.next_message(secs(32), 5)).collect();
         assert_eq!(again.len(), IN_FLIGHT_MAX);
         assert!(again.iter().all(|(tag, _)| tag.counter < IN_FLIGHT_MAX as u64));
+        for (tag, _) in again {
+            assert!(proposer.is_in_doubt());
+            proposer.folded(tag, &[DONE], CommitTicket::default());
+        }
+        assert!(!proposer.is_in_doubt());
     }
 
     #[test]

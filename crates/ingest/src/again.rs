@@ -2,7 +2,8 @@
 //! obeyed, and peers do not send it a second time.
 //!
 //! Called once, by `server`, before anything else is filed. All rows after the position up to which
-//! everything was carried out (`follow_ups`) are read; obeying an article twice changes nothing.
+//! everything was carried out (`follow_ups`) are read; obeying an article twice changes nothing. Batches of
+//! which a shared log does not say in time whether they are filed are read so, too, once that is known.
 
 use super::follow_ups::{FollowUps, PositionHold};
 use super::withdraw::{FollowUpTask, WithdrawalRequest, kept, target};
@@ -36,6 +37,16 @@ pub(super) fn obey_from(follow_ups: &FollowUps, cursor: &mut Cursor) -> io::Resu
     let looked_at = queue_all(follow_ups, &hold, |batch| cursor.next(batch))?;
     while follow_ups.carry_out() {}
     Ok(looked_at)
+}
+
+/// Queues the tasks of the articles that were filed since a held position, whose batches were in doubt.
+pub(super) fn obey_after(
+    follow_ups: &FollowUps,
+    hold: &PositionHold<'_>,
+    cursor: &mut Cursor,
+) -> io::Result<()> {
+    hold.mark().into_iter().for_each(|mark| cursor.seek(mark));
+    queue_all(follow_ups, hold, |batch| cursor.next(batch)).map(drop)
 }
 
 /// Queues the tasks of all articles that a reader of the journal finds; returns their number.

@@ -10,8 +10,11 @@
 //!
 //! Nothing is lost in a crash. Every batch holds the journal position before its commit until all its tasks
 //! are carried out and durable; a cursor on disk is never beyond the first held position, and `again`
-//! begins there at the next start. States: `docs/states.md`.
+//! begins there at the next start. A shared log may apply a batch after the wait for it was given up: its
+//! hold is kept until that is known, and the rows after it are then read as at a start. States:
+//! `docs/states.md`.
 
+use super::again;
 use super::patiently;
 use super::withdraw::{FollowUpTask, WithdrawalOutcome, WithdrawalRefusal, Withdrawals};
 use hashbrown::HashMap;
@@ -49,6 +52,8 @@ const REST_MAX: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(50);
 /// Interval for saving the position, which bounds what a start must scan again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval of looks at what is in doubt.
+const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Queue of follow-up tasks.
 pub(super) struct FollowUps {
@@ -80,6 +85,8 @@ struct FollowUpQueue {
     targets: HashMap<ArticleKey, u64>,
     /// Held positions of the journal and their counts; `None`: no position is kept.
     holds: Option<BTreeMap<u64, (JournalMark, usize)>>,
+    /// Held position of the first batch in doubt.
+    doubtful: Option<JournalMark>,
     /// Whether the thread should end.
     is_ending: bool,
 }
@@ -153,6 +160,30 @@ impl FollowUps {
             mark
         });
         PositionHold { follow_ups: self, mark }
+    }
+
+    /// Takes the hold of batches that were in doubt, if it is known by now what became of them.
+    pub fn take_settled(&self) -> Option<PositionHold<'_>> {
+        let mark = self.state.lock().doubtful.take()?;
+        let hold = PositionHold { follow_ups: self, mark: Some(mark) };
+        // Asked once it is taken: a batch that comes to be in doubt from here on has a hold of its own.
+        if self.log.is_in_doubt() {
+            hold.keep_in_doubt();
+            return None;
+        }
+        Some(hold)
+    }
+
+    /// Obeys articles of batches that were in doubt, once it is known whether they were filed. Blocks.
+    pub fn obey_doubtful(&self) {
+        let Some(hold) = self.take_settled() else { return };
+        // Not locked meanwhile: only this thread saves it.
+        let Some(mut position) = self.position.lock().take() else { return hold.keep_in_doubt() };
+        if let Err(error) = again::obey_after(self, &hold, &mut position.cursor) {
+            warn!(%error, "cannot look for cancels that were in doubt; the next start does");
+            self.state.lock().retain(hold.mark);
+        }
+        *self.position.lock() = Some(position);
     }
 
     /// Returns whether all tasks are done.
@@ -300,6 +331,7 @@ impl FollowUps {
         loop {
             let begun = Instant::now();
             self.carry_out();
+            self.obey_doubtful();
             let rest_until = Instant::now() + (begun.elapsed() * REST_TIMES).min(REST_MAX);
             if saved.elapsed() >= SAVE_INTERVAL {
                 self.save();
@@ -307,8 +339,9 @@ impl FollowUps {
             }
             let mut state = self.state.lock();
             self.rest(&mut state, rest_until);
-            let until_save = SAVE_INTERVAL.saturating_sub(saved.elapsed());
-            state.wait_while_for(&self.wake, |state| state.is_idle(), until_save);
+            let most = if state.doubtful.is_some() { DOUBT_INTERVAL } else { SAVE_INTERVAL };
+            let until = most.min(SAVE_INTERVAL.saturating_sub(saved.elapsed()));
+            state.wait_while_for(&self.wake, |state| state.is_idle(), until);
             if state.is_ending {
                 return;
             }
@@ -320,7 +353,8 @@ impl FollowUpQueue {
     fn new(limits: FollowUpLimits) -> Self {
         let (waiting, targets) = Default::default();
         let (working, holds) = (BTreeSet::new(), None);
-        Self { limits, waiting, waiting_bytes: 0, first: 1, working, targets, holds, is_ending: false }
+        let (doubtful, is_ending) = (None, false);
+        Self { limits, waiting, waiting_bytes: 0, first: 1, working, targets, holds, doubtful, is_ending }
     }
 
     /// Takes the oldest tasks.
@@ -380,6 +414,17 @@ impl FollowUpQueue {
         }
     }
 
+    /// Takes over a hold until it is known what became of its batch. The first one serves for all.
+    fn doubt(&mut self, held: JournalMark) {
+        let (first, other) = match self.doubtful {
+            None => (held, None),
+            Some(mark) if mark.position <= held.position => (mark, Some(held)),
+            Some(mark) => (held, Some(mark)),
+        };
+        self.doubtful = Some(first);
+        self.release(other);
+    }
+
     fn release(&mut self, held: Option<JournalMark>) {
         let (Some(mark), Some(holds)) = (held, &mut self.holds) else { return };
         if let Some((_, count)) = holds.get_mut(&mark.position) {
@@ -418,6 +463,18 @@ impl PositionHold<'_> {
             pending = Some(PendingWithdrawals { tickets: first..=last, answer });
         }
         pending
+    }
+
+    /// Returns the held position.
+    pub fn mark(&self) -> Option<JournalMark> {
+        self.mark
+    }
+
+    /// Keeps the position until it is known what became of the batch, which is in doubt.
+    pub fn keep_in_doubt(&self) {
+        let mut state = self.follow_ups.state.lock();
+        state.retain(self.mark);
+        self.mark.into_iter().for_each(|mark| state.doubt(mark));
     }
 
     fn queue_one(&self, mut queued: QueuedFollowUp) -> u64 {

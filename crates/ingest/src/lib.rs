@@ -71,7 +71,7 @@ use site_base::counters::ServerCounters;
 use site_base::patiently::patiently;
 use site_config::Config;
 use site_log::{SiteLog, TurnGuard};
-use spool::{CommitTicket, Cursor, Spool, SpoolTrouble, Token};
+use spool::{CommitTicket, Cursor, Spool, SpoolTrouble, Token, TroubleKind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -330,6 +330,9 @@ impl Filer {
     ) -> Receipt {
         let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
         drop(turn);
+        if receipt.trouble.as_ref().is_some_and(|trouble| trouble.kind == TroubleKind::InDoubt) {
+            hold.keep_in_doubt();
+        }
         self.record.filed(batch, judged, dispositions);
         let pending = follow_up(&self.follow_ups, hold, judged, dispositions);
         Receipt { pending, ..receipt }

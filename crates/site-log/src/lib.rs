@@ -45,6 +45,11 @@ impl SiteLog {
     pub fn is_accepting(&self) -> bool {
         self.spool.shared_log().is_none_or(|log| log.is_accepting())
     }
+
+    /// Reports whether changes may still be applied of which a shared log has said that they are in doubt.
+    pub fn is_in_doubt(&self) -> bool {
+        self.spool.shared_log().is_some_and(|log| log.is_in_doubt())
+    }
 }
 
 /// Reason why a spool of a cluster is not changed alone.

@@ -3,8 +3,12 @@
 use super::*;
 use crate::follow_ups::FollowUpLimits;
 use disk::CrashKind;
-use spool::ChangeMaker as _;
+use spool::{
+    Change, ChangeMaker as _, ChangeOutcome, JobLead, OtherMember, SharedLog, SharedLogStatus, SpoolTrouble,
+};
 use std::pin::pin;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -291,4 +295,102 @@ fn a_start_scans_only_rows_after_the_saved_position() {
     assert_eq!(filer.obey_again().unwrap(), 2);
     // A crash while they are obeyed again changes nothing.
     assert_eq!(filer.early_cancels(), 22);
+}
+
+/// A shared log that gives no answer while it is in doubt.
+#[derive(Debug)]
+struct DoubtfulLog {
+    spool: Weak<Spool>,
+    is_in_doubt: AtomicBool,
+}
+
+impl DoubtfulLog {
+    fn of(spool: &Arc<Spool>) -> Arc<Self> {
+        let log = Arc::new(Self { spool: Arc::downgrade(spool), is_in_doubt: AtomicBool::new(false) });
+        spool.follow(log.clone());
+        log
+    }
+
+    fn doubt(&self, is_in_doubt: bool) {
+        self.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
+    }
+}
+
+impl SharedLog for DoubtfulLog {
+    fn commit(
+        &self,
+        changes: &[Change<'_>],
+        outcomes: &mut Vec<ChangeOutcome>,
+    ) -> Result<CommitTicket, SpoolTrouble> {
+        match self.is_in_doubt() {
+            true => Err(SpoolTrouble::new(TroubleKind::InDoubt, "no answer")),
+            false => self.spool.upgrade().unwrap().apply(1_780_000_000, changes, outcomes),
+        }
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt.load(Ordering::Relaxed)
+    }
+
+    fn is_accepting(&self) -> bool {
+        true
+    }
+
+    fn freshen(&self) {}
+
+    fn status(&self) -> SharedLogStatus {
+        unreachable!()
+    }
+
+    fn lead(&self, _: &str, _: u64) -> JobLead {
+        JobLead::Elsewhere { reached: None }
+    }
+
+    fn others(&self) -> Vec<OtherMember> {
+        Vec::new()
+    }
+
+    fn halt(&self, _: Option<String>) {}
+
+    fn end(&self) {}
+}
+
+/// The session is told that it is not known what becomes of its cancel, and the log files it later.
+#[test]
+fn a_cancel_that_is_filed_after_the_wait_for_it_was_given_up_is_obeyed() {
+    let disk = SimDisk::new();
+    let filer = strict(&disk);
+    filer.obey_again().unwrap();
+    feed(&filer, &[article("a"), article("b")]);
+    let log = DoubtfulLog::of(&filer.spool);
+    log.doubt(true);
+    let (dispositions, receipt) = feed(&filer, &[cancelling("a")]);
+    assert_eq!(dispositions, [Disposition::TryLater]);
+    assert_eq!(receipt.trouble.unwrap().kind, TroubleKind::InDoubt);
+    assert_eq!(feed(&filer, &[superseding("b")]).0, [Disposition::TryLater]);
+    filer.follow_ups.obey_doubtful();
+    assert!(filer.follow_ups.is_idle(), "nothing is known yet");
+    // The log applies it here, without a session that waits for it.
+    log.doubt(false);
+    let config = config::parse(&CONFIG.replace("UNKNOWN", "reject"), Path::new("/sim/newsreel.toml"));
+    let applying = Filer::new(Arc::new(config.map_err(|e| e.to_string()).unwrap()), filer.spool.clone());
+    feed(&applying, &[cancelling("a"), superseding("b")]);
+    assert_eq!(feed(&filer, &[cancelling("a")]).0, [Disposition::Rejected(Reject::Duplicate)]);
+    filer.spool.sync().unwrap();
+    filer.follow_ups.save();
+    assert!(is_here(&filer, "a") && is_here(&filer, "b"));
+    let crashed = disk.image_after(CrashKind::Kill, 0).unwrap();
+
+    filer.follow_ups.obey_doubtful();
+    while filer.follow_ups.carry_out() {}
+    assert!(!is_here(&filer, "a") && !is_here(&filer, "b"));
+    filer.spool.sync().unwrap();
+    filer.follow_ups.save();
+    let opened = |disk: &SimDisk| opened(disk, &CONFIG.replace("UNKNOWN", "reject"));
+    let settled = opened(&disk.image_after(CrashKind::Kill, 0).unwrap());
+    assert_eq!(settled.obey_again().unwrap(), 0, "nothing is held any more");
+    // A crash before changes nothing.
+    let filer = opened(&crashed);
+    assert_eq!(filer.obey_again().unwrap(), 2);
+    assert!(!is_here(&filer, "a") && !is_here(&filer, "b"));
 }

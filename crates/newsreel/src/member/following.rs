@@ -428,6 +428,10 @@ impl SharedLog for DrivenLog {
         self.halted().is_none() && self.log.is_accepting()
     }
 
+    fn is_in_doubt(&self) -> bool {
+        self.log.is_in_doubt()
+    }
+
     fn freshen(&self) {
         self.log.freshen();
     }

@@ -132,6 +132,12 @@ pub trait SharedLog: Debug + Send + Sync {
     /// Reports whether changes can be proposed at the moment.
     fn is_accepting(&self) -> bool;
 
+    /// Reports whether changes may still be applied of which [`SharedLog::commit`] has said that they are in
+    /// doubt. Once it returns false, those that were applied are in the journal.
+    fn is_in_doubt(&self) -> bool {
+        false
+    }
+
     /// Waits until readers here see what readers elsewhere may have seen, as far as that is wanted.
     fn freshen(&self);
 
