@@ -406,8 +406,6 @@ impl Fold {
                 (false, LogEntry::Article(_)) => EntryOutcome::NoBody,
                 (false, _) => EntryOutcome::Nothing,
                 (true, _) => match applied.next() {
-                    // A member without room stops, and does what all others do once it has some.
-                    Some(ChangeOutcome::Full) => return Err(FoldStop::Trouble(no_room())),
                     Some(outcome) => EntryOutcome::Applied(outcome),
                     None => break,
                 },
@@ -567,11 +565,6 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
         | LogEntry::Digest { .. }
         | LogEntry::Skipped => return None,
     })
-}
-
-/// Returns the trouble of a member whose buffers have no room.
-fn no_room() -> SpoolTrouble {
-    SpoolTrouble::new(spool::TroubleKind::Full, "a storage class has no room for an article of the log")
 }
 
 #[cfg(test)]

@@ -565,6 +565,10 @@ impl ConfigChecker<'_> {
                 let message = "what is given up for room would depend on one member's disk";
                 self.fault(&class.free_min.span, "here", message, "remove the key");
             }
+            if class.files_max.value.is_some_and(|max| max > 0) {
+                let message = "members of a cluster cannot refuse an article that the log has";
+                self.fault(&class.files_max.span, "here", message, "remove the key");
+            }
             return;
         }
         if !matches!(class.method.value, None | Some(Method::Cnfs)) {

@@ -101,7 +101,7 @@ section! {
         /// when everything in it has expired, so smaller files free space sooner. May be changed at any time.
         file_size: u64 = Size::ANY, default "256 MiB", example "1 GiB", when Class::is_appendonly, of machine;
         /// Method appendonly: the most files; 0: as many as the disk holds. A full class deletes nothing: its
-        /// articles are refused with "try later" until some in it expire or this is raised.
+        /// articles are refused with "try later" until some in it expire or this is raised. Not in a cluster.
         files_max: u64 = 0..=1_000_000, default 0, example 400, when Class::is_appendonly, of machine;
         /// With less room than this on its file system, a class that keeps gives up its oldest articles, of
         /// those older than the keep_min of their [[expire]] sections, until there is a tenth more than this

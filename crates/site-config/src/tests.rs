@@ -907,6 +907,9 @@ fn members_of_a_cluster_have_nothing_that_another_could_do_otherwise() {
     assert!(parsed(&format!("{cluster}{kept}{expire}")).is_ok());
     let room = kept.replace("[[rule]]", "free_min = \"5 %\"\n[[rule]]");
     refused(format!("{cluster}{room}"), "depend on one member's disk");
+    let full = kept.replace("[[rule]]", "files_max = 9\n[[rule]]");
+    refused(format!("{cluster}{full}"), "cannot refuse");
+    assert!(parsed(&format!("{full}{expire}")).is_ok());
     refused(
         format!("{cluster}{kept}[[archive]]\nname = \"a\"\npath = \"/a\"\n"),
         "without asking an archive",

@@ -310,7 +310,8 @@ pub enum ChangeOutcome {
     Remembered,
     /// No buffer of the class can hold the article, or no rule matches it.
     Unfit,
-    /// The class accepts no more until articles there are due or an operator makes room: try later.
+    /// The class accepts no more until articles there are due or an operator makes room: try later. In a spool
+    /// that follows a shared log an error instead, since nothing after the article may be applied before it.
     Full,
     /// A given number is not above all that its group has handed out; nothing was filed.
     NumberTaken,

@@ -273,3 +273,25 @@ fn what_one_too_many_hidden_articles_become_depends_not_on_what_is_applied_toget
     assert_eq!(apart.iter().filter(|is_filed| **is_filed).count(), 20 + COUNT_MAX);
     assert_eq!((filings(4), filings(30)), (apart.clone(), apart));
 }
+
+/// A member whose class is full does what the others did once it has room.
+#[test]
+fn an_article_of_a_log_that_has_no_room_keeps_all_after_it_from_being_filed() {
+    let mut config = config(MethodKind::AppendOnly);
+    let tree = &mut config.classes[0].tree;
+    (tree.file_bytes, tree.files_max) = (4 << 10, 1);
+    let spool = open(&SimDisk::new(), &config);
+    spool.add_groups(&[NewGroup { name: "test".into(), ..NewGroup::default() }]).unwrap();
+    let alone = file(&spool, (0..40).map(|n| (n, false))).unwrap();
+    let filed = alone.iter().take_while(|outcome| matches!(outcome, ChangeOutcome::Filed(_))).count();
+    assert!((4..30).contains(&filed) && alone[filed..].iter().all(|outcome| *outcome == ChangeOutcome::Full));
+
+    let spool = open(&SimDisk::new(), &config);
+    spool.add_groups(&[NewGroup { name: "test".into(), ..NewGroup::default() }]).unwrap();
+    spool.apply(1, &[Change::Position { record: b"here" }], &mut Vec::new()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(file(&spool, (0..40).map(|n| (n, false))).unwrap_err().kind, TroubleKind::Full);
+        let is_known = |n: &u64| spool.is_known(&spool.key(id(*n).as_bytes()));
+        assert_eq!((0..40).filter(is_known).collect::<Vec<u64>>(), (0..filed as u64).collect::<Vec<_>>());
+    }
+}

@@ -493,6 +493,10 @@ impl SpoolWriter {
         }
         let token = match self.place(f, packed, context, s)? {
             Placement::Later => return Ok(None),
+            // All members of a cluster file what the log has, in its order: this one waits, and those before it
+            // are stored.
+            Placement::NoRoom if self.follows_log() && !s.prepared.is_empty() => return Ok(None),
+            Placement::NoRoom if self.follows_log() => return Err(no_room()),
             Placement::NoRoom => return Ok(Some(ChangeOutcome::Full)),
             Placement::Nowhere | Placement::Full(_) => return Ok(Some(ChangeOutcome::Unfit)),
             Placement::Trash(token) => {
@@ -662,10 +666,15 @@ impl SpoolWriter {
         Ok(())
     }
 
+    /// Reports whether the changes come from a shared log.
+    fn follows_log(&self) -> bool {
+        !self.folds.position.is_empty()
+    }
+
     /// Reports whether changes after the last position in a shared log are applied. A checkpoint would keep
     /// a recovery from taking them back.
     pub fn is_between_positions(&self) -> bool {
-        !self.folds.position.is_empty() && self.journal.is_amid()
+        self.follows_log() && self.journal.is_amid()
     }
 
     /// Writes the pushed rows and syncs the journal. The caller has called [`SpoolWriter::accepting`] or
@@ -802,6 +811,11 @@ impl SpoolWriter {
 /// Returns the part of a buffer at a range that was prepared.
 fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], SpoolTrouble> {
     all.get(range.clone()).ok_or_else(|| own_bug!("{range:?} of {} were prepared", all.len()))
+}
+
+/// Returns the trouble of a member of a cluster whose storage class is full.
+fn no_room() -> SpoolTrouble {
+    SpoolTrouble::new(TroubleKind::Full, "a storage class has no room for an article of the log")
 }
 
 /// Returns the trouble that an error causes.
