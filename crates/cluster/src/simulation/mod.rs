@@ -162,12 +162,13 @@ impl Simulation {
         self.engine.set_time(self.secs());
         let at = self.pick();
         match self.random.below(100) {
-            0..22 => self.offer(at),
-            22..44 => self.wire(),
-            44..70 => self.deliver(at),
-            70..84 => self.tick(at),
-            84..87 => self.read(at),
-            87 => self.feed(at),
+            0..21 => self.offer(at),
+            21..42 => self.wire(),
+            42..67 => self.deliver(at),
+            67..81 => self.tick(at),
+            81..84 => self.read(at),
+            // So often that the lease moves while much is settled.
+            84..88 => self.feed(at),
             88..90 => self.start(at),
             90..92 => self.now += Duration::from_millis(self.random.below(3_000)),
             _ if !self.has_faults => {}
