@@ -123,17 +123,79 @@ pub trait EngineTable: Send + Sync + fmt::Debug {
     fn now(&self) -> Result<u32, TableError>;
 }
 
+/// Attempts to change an entry that others change at the same time: one fails if another one's succeeds.
+const ATTEMPTS_MAX: usize = 100;
+
+/// Changes an entry by comparing its revision, again while others change it. `change` takes the value, `None`
+/// if there is no entry, and returns the new one, `None` to leave it as it is, with a result.
+pub(crate) fn change_entry<T, E: From<TableError>>(
+    table: &dyn EngineTable,
+    key: &str,
+    mut change: impl FnMut(Option<&[u8]>) -> Result<(Option<Vec<u8>>, T), E>,
+) -> Result<T, E> {
+    for _ in 0..ATTEMPTS_MAX {
+        let found = table.get(key)?;
+        let (new, done) = change(found.as_ref().map(|entry| entry.value.as_slice()))?;
+        let Some(new) = new else { return Ok(done) };
+        match table.put_if(key, &new, found.map_or(0, |entry| entry.revision)) {
+            Ok(_) => return Ok(done),
+            Err(TableError::Changed) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(TableError::Changed.into())
+}
+
 /// Begins an incarnation of a member: greater than any before, by comparing and setting its entry.
 pub fn next_incarnation(table: &dyn EngineTable, member: u16) -> Result<u64, TableError> {
-    let key = format!("member.{member}.incarnation");
-    loop {
-        let found = table.get(&key)?;
-        let last = found.as_ref().and_then(|entry| Some(u64::from_le_bytes(*entry.value.first_chunk()?)));
+    change_entry(table, &format!("member.{member}.incarnation"), |last| {
+        let last = last.and_then(|value| Some(u64::from_le_bytes(*value.first_chunk()?)));
         let next = last.unwrap_or_default() + 1;
-        match table.put_if(&key, &next.to_le_bytes(), found.map_or(0, |entry| entry.revision)) {
-            Ok(_) => return Ok(next),
-            Err(TableError::Changed) => {}
-            Err(error) => return Err(error),
+        Ok((Some(next.to_le_bytes().into()), next))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::members::{
+        MemberReport, MembersError, add_member, announce_format, raise_format, share_settings,
+    };
+    use crate::memory::MemoryEngine;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A table that takes no change, as if others changed each entry at every moment.
+    #[derive(Debug)]
+    struct Contended(MemoryEngine, AtomicUsize);
+
+    impl EngineTable for Contended {
+        fn get(&self, key: &str) -> Result<Option<TableEntry>, TableError> {
+            self.0.get(key)
         }
+
+        fn put_if(&self, _: &str, _: &[u8], _: u64) -> Result<u64, TableError> {
+            let attempts = self.1.fetch_add(1, Ordering::Relaxed);
+            assert!(attempts < 10 * ATTEMPTS_MAX, "it is tried without end");
+            Err(TableError::Changed)
+        }
+
+        fn now(&self) -> Result<u32, TableError> {
+            self.0.now()
+        }
+    }
+
+    #[test]
+    fn changes_of_entries_that_cannot_be_changed_end() {
+        let engine = MemoryEngine::new(1);
+        add_member(&engine, "fe1").unwrap();
+        announce_format(&engine, "fe1", 2).unwrap();
+        let table = Contended(engine, AtomicUsize::default());
+        let changed = MembersError::Table(TableError::Changed);
+        assert_eq!(next_incarnation(&table, 1), Err(TableError::Changed));
+        assert_eq!(MemberReport::default().put(&table, "fe1"), Err(TableError::Changed));
+        assert_eq!(add_member(&table, "fe2"), Err(changed.clone()));
+        assert_eq!(share_settings(&table, &[("a", "b".into())]), Err(changed.clone()));
+        assert_eq!(announce_format(&table, "fe1", 3), Err(changed.clone()));
+        assert_eq!(raise_format(&table), Err(changed));
     }
 }

@@ -4,7 +4,7 @@
 //! the log alone does that.
 
 use crate::clocks::{ahead_between, clock_fault};
-use crate::engine::{EngineTable, TableError};
+use crate::engine::{EngineTable, TableError, change_entry};
 use spool::OtherMember;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -96,11 +96,10 @@ pub struct NamedMember {
     pub has_left: bool,
 }
 
-/// Reads the list of members; `None` if there is none, and the revision of the entry.
-fn read_members(table: &dyn EngineTable) -> Result<(Vec<NamedMember>, u64), MembersError> {
-    let Some(entry) = table.get(MEMBERS_KEY)? else { return Ok((Vec::new(), 0)) };
+/// Reads the list of members in its entry; without one there are none.
+fn read_members(value: Option<&[u8]>) -> Result<Vec<NamedMember>, MembersError> {
     let damaged = || MembersError::Damaged(MEMBERS_KEY);
-    let text = String::from_utf8(entry.value).map_err(|_| damaged())?;
+    let text = std::str::from_utf8(value.unwrap_or_default()).map_err(|_| damaged())?;
     let member = |line: &str| {
         let mut words = line.split(' ');
         let (number, name) = (words.next()?.parse().ok()?, words.next()?.to_owned());
@@ -111,38 +110,31 @@ fn read_members(table: &dyn EngineTable) -> Result<(Vec<NamedMember>, u64), Memb
         };
         Some(NamedMember { number, name, has_left })
     };
-    let members: Option<Vec<_>> = text.lines().map(member).collect();
-    Ok((members.ok_or_else(damaged)?, entry.revision))
+    text.lines().map(member).collect::<Option<_>>().ok_or_else(damaged)
 }
 
-/// Changes the list of members, again and again while others change it.
+/// Changes the list of members.
 fn change_members<T>(
     table: &dyn EngineTable,
     mut change: impl FnMut(&mut Vec<NamedMember>) -> Result<T, MembersError>,
 ) -> Result<T, MembersError> {
-    loop {
-        let (mut members, revision) = read_members(table)?;
-        let before = members.clone();
+    change_entry(table, MEMBERS_KEY, |value| {
+        let before = read_members(value)?;
+        let mut members = before.clone();
         let done = change(&mut members)?;
-        if members == before {
-            return Ok(done);
-        }
         let line = |member: &NamedMember| {
             let left = if member.has_left { " left" } else { "" };
             format!("{} {}{left}\n", member.number, member.name)
         };
-        let text: String = members.iter().map(line).collect();
-        match table.put_if(MEMBERS_KEY, text.as_bytes(), revision) {
-            Ok(_) => return Ok(done),
-            Err(TableError::Changed) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+        let text = (members != before).then(|| members.iter().map(line).collect::<String>());
+        Ok((text.map(Into::into), done))
+    })
 }
 
 /// Returns the members, also those that have left.
 pub fn members(table: &dyn EngineTable) -> Result<Vec<NamedMember>, MembersError> {
-    Ok(read_members(table)?.0)
+    let entry = table.get(MEMBERS_KEY)?;
+    read_members(entry.as_ref().map(|entry| entry.value.as_slice()))
 }
 
 /// Returns the number of a member that has not left; `None` if there is none of this name.
@@ -207,16 +199,12 @@ pub fn remove_last_member(table: &dyn EngineTable, name: &str) -> Result<Vec<Str
 
 /// Keeps the settings that all members must share, where the table has none yet; else compares them.
 pub fn share_settings(table: &dyn EngineTable, own: &[(&str, String)]) -> Result<(), MembersError> {
-    let text: String = own.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
-    loop {
-        let Some(entry) = table.get(SETTINGS_KEY)? else {
-            match table.put_if(SETTINGS_KEY, text.as_bytes(), 0) {
-                Ok(_) => return Ok(()),
-                Err(TableError::Changed) => continue,
-                Err(error) => return Err(error.into()),
-            }
+    change_entry(table, SETTINGS_KEY, |shared| {
+        let Some(shared) = shared else {
+            let text: String = own.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+            return Ok((Some(text.into()), ()));
         };
-        let shared = String::from_utf8(entry.value).map_err(|_| MembersError::Damaged(SETTINGS_KEY))?;
+        let shared = std::str::from_utf8(shared).map_err(|_| MembersError::Damaged(SETTINGS_KEY))?;
         // A setting that only one of the versions knows does not count.
         for (name, own) in own {
             let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
@@ -224,8 +212,8 @@ pub fn share_settings(table: &dyn EngineTable, own: &[(&str, String)]) -> Result
                 return Err(MembersError::Setting { name: (*name).to_owned(), own: own.clone(), shared });
             }
         }
-        return Ok(());
-    }
+        Ok((None, ()))
+    })
 }
 
 /// Key of the format of messages that is in force.
@@ -243,10 +231,10 @@ pub struct ClusterFormats {
 impl ClusterFormats {
     /// Reads them. Members that have never said anything can read format 1.
     pub fn read(table: &dyn EngineTable) -> Result<Self, MembersError> {
-        let (in_force, _) = read_format(table, FORMAT_KEY)?;
+        let in_force = format_of(table, FORMAT_KEY)?;
         let mut of_members = Vec::new();
         for member in members(table)?.into_iter().filter(|member| !member.has_left) {
-            of_members.push((member.name.clone(), read_format(table, &format_key(&member.name))?.0));
+            of_members.push((member.name.clone(), format_of(table, &format_key(&member.name))?));
         }
         Ok(Self { in_force, of_members })
     }
@@ -266,45 +254,40 @@ fn format_key(name: &str) -> String {
     format!("{FORMAT_KEY}.{name}")
 }
 
-/// Returns a format, 1 if the table has none, and the revision of its entry.
-fn read_format(table: &dyn EngineTable, key: &str) -> Result<(u8, u64), MembersError> {
-    let Some(entry) = table.get(key)? else { return Ok((1, 0)) };
-    let format = std::str::from_utf8(&entry.value).ok().and_then(|text| text.parse().ok());
-    Ok((format.ok_or(MembersError::Damaged(FORMAT_KEY))?, entry.revision))
+/// Reads a format in its entry; without one it is 1.
+fn read_format(value: Option<&[u8]>) -> Result<u8, MembersError> {
+    let Some(value) = value else { return Ok(1) };
+    let format = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    format.ok_or(MembersError::Damaged(FORMAT_KEY))
+}
+
+/// Returns the format in an entry of the table.
+fn format_of(table: &dyn EngineTable, key: &str) -> Result<u8, MembersError> {
+    read_format(table.get(key)?.as_ref().map(|entry| entry.value.as_slice()))
 }
 
 /// Says which formats this member can read, up to `newest`; refused if the others write a newer one.
 pub fn announce_format(table: &dyn EngineTable, name: &str, newest: u8) -> Result<(), MembersError> {
-    let (in_force, _) = read_format(table, FORMAT_KEY)?;
+    let in_force = format_of(table, FORMAT_KEY)?;
     if in_force > newest {
         return Err(MembersError::Newer { in_force, newest });
     }
-    loop {
-        let (known, revision) = read_format(table, &format_key(name))?;
-        if revision > 0 && known == newest {
-            return Ok(());
-        }
-        match table.put_if(&format_key(name), newest.to_string().as_bytes(), revision) {
-            Err(TableError::Changed) => {}
-            done => return Ok(done.map(drop)?),
-        }
-    }
+    change_entry(table, &format_key(name), |known| {
+        let is_known = known.is_some() && read_format(known)? == newest;
+        Ok(((!is_known).then(|| newest.to_string().into()), ()))
+    })
 }
 
 /// Puts the newest format that all members can read in force; returns it, and whether that is a change.
 pub fn raise_format(table: &dyn EngineTable) -> Result<(u8, bool), MembersError> {
-    loop {
-        let (in_force, revision) = read_format(table, FORMAT_KEY)?;
+    change_entry(table, FORMAT_KEY, |in_force| {
+        let in_force = read_format(in_force)?;
         let common = ClusterFormats::read(table)?.common();
-        if common <= in_force {
-            return Ok((in_force, false));
-        }
-        match table.put_if(FORMAT_KEY, common.to_string().as_bytes(), revision) {
-            Ok(_) => return Ok((common, true)),
-            Err(TableError::Changed) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+        Ok(match common > in_force {
+            true => (Some(common.to_string().into()), (common, true)),
+            false => (None, (in_force, false)),
+        })
+    })
 }
 
 /// State in the last report of a member that has ended in good order.
@@ -334,14 +317,7 @@ impl MemberReport {
         let Self { time, version, position, digest, state } = self;
         let digest = if digest.is_empty() { "-" } else { digest };
         let text = format!("{time} {version} {position} {digest} {}", state.replace('\n', " "));
-        loop {
-            let key = key_of(name);
-            let revision = table.get(&key)?.map_or(0, |entry| entry.revision);
-            match table.put_if(&key, text.as_bytes(), revision) {
-                Err(TableError::Changed) => {}
-                done => return done.map(drop),
-            }
-        }
+        change_entry(table, &key_of(name), |_| Ok((Some(text.clone().into()), ())))
     }
 
     /// Reads the report of a member; `None` if there is none.
@@ -440,7 +416,8 @@ impl Neighbours {
         members.retain(|member| !member.has_left && member.number != self.own);
         self.seen.retain(|number, _| members.iter().any(|member| member.number == *number));
         for NamedMember { number, name, .. } in members {
-            let Ok(found) = table.get(&key_of(&name)) else { continue };
+            // Each question that is not answered takes its time.
+            let Ok(found) = table.get(&key_of(&name)) else { return };
             let revision = found.map_or(0, |entry| entry.revision);
             let known = self.seen.get(&number).filter(|(_, known, _)| *known == revision);
             let since = known.map_or(now, |(_, _, since)| *since);

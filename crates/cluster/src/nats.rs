@@ -610,7 +610,15 @@ impl EngineTable for NatsEngine {
         let no_answer = |why: &dyn fmt::Display| TableError::NoAnswer(why.to_string());
         let put = self.wait(async {
             let bucket = self.jetstream.get_key_value(&self.names.bucket).await.map_err(|e| no_answer(&e))?;
-            bucket.update(key, value.to_vec().into(), revision).await.map_err(|error| match error.kind() {
+            let value = value.to_vec().into();
+            if revision == 0 {
+                // An entry that was deleted has left a revision, which this takes account of.
+                return bucket.create(key, value).await.map_err(|error| match error.kind() {
+                    kv::CreateErrorKind::AlreadyExists => TableError::Changed,
+                    _ => no_answer(&error),
+                });
+            }
+            bucket.update(key, value, revision).await.map_err(|error| match error.kind() {
                 kv::UpdateErrorKind::WrongLastRevision => TableError::Changed,
                 _ => no_answer(&error),
             })

@@ -357,6 +357,27 @@ fn engines_that_may_lose_what_they_acknowledge_are_refused() {
 }
 
 #[test]
+fn an_entry_that_was_deleted_can_be_written_again() {
+    let Some(program) = program() else { return };
+    let scratch = Scratch::new("deleted");
+    let nodes = Nodes::start(program, &scratch.0, 3, "always");
+    create(&nodes);
+    let engine = connect(&nodes, "m1");
+    wait_until("the table answers", || engine.put_if("a", b"1", 0).is_ok());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        // As `nats kv del` and `nats kv purge` do.
+        let client = async_nats::connect(format!("127.0.0.1:{}", nodes.ports[0][0])).await.unwrap();
+        let bucket = async_nats::jetstream::new(client).get_key_value("NR_test_STATE").await.unwrap();
+        bucket.delete("a").await.unwrap();
+    });
+    wait_until("the entry is deleted", || engine.get("a") == Ok(None));
+    let revision = engine.put_if("a", b"2", 0).unwrap();
+    assert_eq!(engine.put_if("a", b"3", 0), Err(TableError::Changed));
+    engine.put_if("a", b"3", revision).unwrap();
+}
+
+#[test]
 fn a_member_may_append_and_read_and_change_no_stream() {
     let Some(program) = program() else { return };
     let scratch = Scratch::new("rights");
