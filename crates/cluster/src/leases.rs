@@ -5,6 +5,7 @@
 //! its own clock. Times of day are compared nowhere. With the entry goes how far the holder has come.
 
 use crate::engine::{EngineTable, TableError};
+use crate::member::MemberState;
 use lock_order::Innermost;
 use spool::JobLead;
 use std::collections::BTreeMap;
@@ -18,6 +19,9 @@ const HELD_MAX: Duration = Duration::from_secs(7);
 const FREE_AFTER: Duration = Duration::from_secs(10);
 /// Time after which a job that no one here asks about is left to others.
 const ASKED_WITHIN: Duration = Duration::from_secs(3_600);
+
+/// Time for which a member keeps its jobs although it does not follow the log.
+const NOT_FOLLOWING_MAX: Duration = Duration::from_secs(10);
 
 /// A lease as the table has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,14 @@ struct KnownLease {
     reached: u64,
 }
 
+impl KnownLease {
+    /// Keeps a lease that could not be renewed, for some seconds.
+    fn lead_without_renewal(&mut self, now: Duration) -> JobLead {
+        self.held = self.held.filter(|held| now.saturating_sub(held.renewed) < HELD_MAX);
+        self.held.map_or(JobLead::Elsewhere { reached: None }, |_| JobLead::Held)
+    }
+}
+
 /// The leases of a member.
 #[derive(Debug)]
 pub struct Leases {
@@ -88,13 +100,25 @@ impl Leases {
     /// Keeps or takes the lease of a job, in which this member has come so far; `now` is the time before this
     /// call. To be called more often than leases are renewed.
     pub fn lead(&mut self, table: &dyn EngineTable, job: &str, reached: u64, now: Duration) -> JobLead {
+        self.try_lead(table, job, reached, now)
+            .unwrap_or_else(|_| self.known.entry(key_of(job)).or_default().lead_without_renewal(now))
+    }
+
+    /// Like [`Leases::lead`], but fails if the table does not answer; a lease that is held stays so then.
+    fn try_lead(
+        &mut self,
+        table: &dyn EngineTable,
+        job: &str,
+        reached: u64,
+        now: Duration,
+    ) -> Result<JobLead, TableError> {
         let (member, incarnation) = (self.member, self.incarnation);
         let known = self.known.entry(key_of(job)).or_default();
         // What was settled once stays so.
         known.reached = known.reached.max(reached);
         let own = LeaseEntry { member, incarnation, reached: known.reached };
         match known.held {
-            Some(held) if now.saturating_sub(held.renewed) < RENEW_EVERY => JobLead::Held,
+            Some(held) if now.saturating_sub(held.renewed) < RENEW_EVERY => Ok(JobLead::Held),
             Some(held) => renew(table, &key_of(job), own, held, known, now),
             None => take(table, &key_of(job), own, known, now),
         }
@@ -106,25 +130,48 @@ impl Leases {
     }
 
     /// Gives up the lease of a job, if it is held here.
-    fn give_up_one(&mut self, table: &dyn EngineTable, job: &str) {
+    fn give_up_one(&mut self, table: &dyn EngineTable, job: &str) -> Result<(), TableError> {
         let key = key_of(job);
-        if let Some(lease) = self.known.remove(&key) {
-            free(table, &key, &lease);
-        }
+        self.known.remove(&key).map_or(Ok(()), |lease| free(table, &key, &lease))
     }
 
-    /// Gives up the leases that are held here, so that others take them at once.
+    /// Gives up the leases that are held here, so that others take them at once. What cannot be written, as
+    /// the table does not answer, is free after a while.
     pub fn give_up(&mut self, table: &dyn EngineTable) {
-        std::mem::take(&mut self.known).iter().for_each(|(key, lease)| free(table, key, lease));
+        let known = std::mem::take(&mut self.known);
+        let _ = known.iter().try_for_each(|(key, lease)| free(table, key, lease));
     }
 }
 
-/// Writes that no one holds a lease any more, if it is held here.
-fn free(table: &dyn EngineTable, key: &str, lease: &KnownLease) {
-    let Some(HeldLease { revision, .. }) = lease.held else { return };
+/// Writes that no one holds a lease any more, if it is held here. Fails if the table does not answer.
+fn free(table: &dyn EngineTable, key: &str, lease: &KnownLease) -> Result<(), TableError> {
+    let Some(HeldLease { revision, .. }) = lease.held else { return Ok(()) };
     let entry = LeaseEntry { member: 0, incarnation: 0, reached: lease.reached };
-    // If that fails, it is free after a while.
-    let _ = table.put_if(key, entry.text().as_bytes(), revision);
+    match table.put_if(key, entry.text().as_bytes(), revision) {
+        Err(TableError::NoAnswer(why)) => Err(TableError::NoAnswer(why)),
+        // If another member has it, there is nothing to give up.
+        Ok(_) | Err(TableError::Changed) => Ok(()),
+    }
+}
+
+/// Whether a member may do jobs: one that does not follow the log would leave them undone.
+#[derive(Debug, Default)]
+pub struct JobFitness {
+    /// Time since which the member does not follow the log.
+    since: Option<Duration>,
+}
+
+impl JobFitness {
+    /// Notes the state of the member; returns whether it may do jobs. One that may follow the log again by
+    /// itself keeps them for some seconds.
+    pub fn note(&mut self, state: &MemberState, now: Duration) -> bool {
+        if *state == MemberState::Following {
+            self.since = None;
+            return true;
+        }
+        let since = *self.since.get_or_insert(now);
+        !state.has_stopped() && now.saturating_sub(since) < NOT_FOLLOWING_MAX
+    }
 }
 
 /// A job that someone here would do.
@@ -169,8 +216,15 @@ impl WantedJobs {
     }
 
     /// Keeps the leases of the jobs, takes those that are free, and gives up those that no one asks about;
-    /// `now` returns the time.
-    pub fn renew(&self, leases: &mut Leases, table: &dyn EngineTable, now: impl Fn() -> Duration) {
+    /// `now` returns the time. Ends early once the table does not answer, as each question takes its time
+    /// then, or `goes_on` returns false.
+    pub fn renew(
+        &self,
+        leases: &mut Leases,
+        table: &dyn EngineTable,
+        now: impl Fn() -> Duration,
+        goes_on: impl Fn() -> bool,
+    ) {
         let begun = now();
         let mut forgotten = Vec::new();
         let wanted: Vec<(String, u64)> = {
@@ -184,9 +238,15 @@ impl WantedJobs {
             });
             jobs.iter().map(|(job, wanted)| (job.clone(), wanted.reached)).collect()
         };
-        forgotten.iter().for_each(|job| leases.give_up_one(table, job));
+        if forgotten.iter().any(|job| leases.give_up_one(table, job).is_err()) {
+            return;
+        }
         for (job, reached) in wanted {
-            let lead = leases.lead(table, &job, reached, now());
+            if !goes_on() {
+                return;
+            }
+            // Those that are held without being renewed lapse.
+            let Ok(lead) = leases.try_lead(table, &job, reached, now()) else { return };
             let held_until = leases.held_until(&job).unwrap_or_default();
             let mut jobs = self.0.lock();
             let Some(wanted) = jobs.get_mut(&job) else { continue };
@@ -201,9 +261,18 @@ impl WantedJobs {
             }
         }
     }
+
+    /// Leaves all jobs to other members, until [`WantedJobs::renew`] is called again.
+    pub fn give_up(&self, leases: &mut Leases, table: &dyn EngineTable) {
+        // First here, then where others see it.
+        for wanted in self.0.lock().values_mut() {
+            (wanted.held_until, wanted.taken) = (Duration::ZERO, None);
+        }
+        leases.give_up(table);
+    }
 }
 
-/// Renews a lease that is held here.
+/// Renews a lease that is held here. Fails if the table does not answer.
 fn renew(
     table: &dyn EngineTable,
     key: &str,
@@ -211,26 +280,25 @@ fn renew(
     held: HeldLease,
     known: &mut KnownLease,
     now: Duration,
-) -> JobLead {
+) -> Result<JobLead, TableError> {
     match table.put_if(key, own.text().as_bytes(), held.revision) {
         Ok(revision) => {
             known.held = Some(HeldLease { revision, renewed: now });
-            JobLead::Held
+            Ok(JobLead::Held)
         }
-        Err(TableError::Changed) => match table.get(key) {
+        Err(TableError::Changed) => {
+            let found = table.get(key)?;
+            let revision = found.as_ref().map(|entry| entry.revision);
+            let found = found.and_then(|entry| LeaseEntry::of(&entry.value));
             // An earlier call had an effect although it was not answered.
-            Ok(Some(entry)) if LeaseEntry::of(&entry.value).is_some_and(|found| is_same(found, own)) => {
-                known.held = Some(HeldLease { revision: entry.revision, ..held });
-                still_held(known, held.renewed, now)
+            if let Some(revision) = revision.filter(|_| found.is_some_and(|found| is_same(found, own))) {
+                known.held = Some(HeldLease { revision, ..held });
+                return Ok(known.lead_without_renewal(now));
             }
-            Ok(found) => {
-                known.held = None;
-                let found = found.and_then(|entry| LeaseEntry::of(&entry.value));
-                JobLead::Elsewhere { reached: found.map(|found| found.reached) }
-            }
-            Err(_) => still_held(known, held.renewed, now),
-        },
-        Err(TableError::NoAnswer(_)) => still_held(known, held.renewed, now),
+            known.held = None;
+            Ok(JobLead::Elsewhere { reached: found.map(|found| found.reached) })
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -238,45 +306,39 @@ fn is_same(a: LeaseEntry, b: LeaseEntry) -> bool {
     (a.member, a.incarnation) == (b.member, b.incarnation)
 }
 
-/// Keeps a lease that could not be renewed, for some seconds.
-fn still_held(known: &mut KnownLease, renewed: Duration, now: Duration) -> JobLead {
-    if now.saturating_sub(renewed) < HELD_MAX {
-        return JobLead::Held;
-    }
-    known.held = None;
-    JobLead::Elsewhere { reached: None }
-}
-
-/// Takes a lease that is free, or whose holder is silent.
+/// Takes a lease that is free, or whose holder is silent. Fails if the table does not answer.
 fn take(
     table: &dyn EngineTable,
     key: &str,
     own: LeaseEntry,
     known: &mut KnownLease,
     now: Duration,
-) -> JobLead {
-    let (revision, found) = match table.get(key) {
-        Err(_) => return JobLead::Elsewhere { reached: None },
-        Ok(None) => (0, None),
-        Ok(Some(entry)) => (entry.revision, LeaseEntry::of(&entry.value)),
+) -> Result<JobLead, TableError> {
+    let (revision, found) = match table.get(key)? {
+        None => (0, None),
+        Some(entry) => (entry.revision, LeaseEntry::of(&entry.value)),
     };
     let elsewhere = JobLead::Elsewhere { reached: found.map(|found| found.reached) };
-    // What an earlier process of this member has done is known here.
-    let is_own = found.is_none_or(|found| found.member == own.member);
+    // What an earlier process of this member has done is known here. A later one runs elsewhere.
+    let is_own = found.is_none_or(|found| found.member == own.member && found.incarnation <= own.incarnation);
     let is_free = is_own || found.is_some_and(|found| found.member == 0);
     if !is_free {
         let since = known.seen.filter(|seen| seen.revision == revision).map_or(now, |seen| seen.since);
         known.seen = Some(SeenLease { revision, since });
         if now.saturating_sub(since) < FREE_AFTER {
-            return elsewhere;
+            return Ok(elsewhere);
         }
     }
     known.reached = found.map_or(own.reached, |found| found.reached.max(own.reached));
     let entry = LeaseEntry { reached: known.reached, ..own };
-    let Ok(revision) = table.put_if(key, entry.text().as_bytes(), revision) else { return elsewhere };
+    let revision = match table.put_if(key, entry.text().as_bytes(), revision) {
+        Ok(revision) => revision,
+        Err(TableError::Changed) => return Ok(elsewhere),
+        Err(error) => return Err(error),
+    };
     known.held = Some(HeldLease { revision, renewed: now });
     known.seen = None;
-    JobLead::Taken { reached: found.filter(|_| !is_own).map(|found| found.reached) }
+    Ok(JobLead::Taken { reached: found.filter(|_| !is_own).map(|found| found.reached) })
 }
 
 /// Frees the leases that earlier processes of a member had, whose disk is lost: what they had done is known
@@ -326,6 +388,7 @@ fn key_of(job: &str) -> String {
 mod tests {
     use super::*;
     use crate::memory::MemoryEngine;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const JOB: &str = "feed.peer.example";
 
@@ -347,19 +410,19 @@ mod tests {
             jobs.iter().map(|job| wanted.lead(job, reached, secs(now))).collect()
         };
         assert_eq!(asked(&ours, 1, 0), vec![JobLead::Elsewhere { reached: None }; 30]);
-        ours.renew(&mut first, &table, || secs(0));
+        ours.renew(&mut first, &table, || secs(0), || true);
         assert_eq!(asked(&ours, 1, 0), vec![JobLead::Taken { reached: None }; 30]);
         for now in 1..20 {
             assert_eq!(asked(&ours, now, now), vec![JobLead::Held; 30], "{now}");
-            ours.renew(&mut first, &table, || secs(now));
+            ours.renew(&mut first, &table, || secs(now), || true);
             let lead = asked(&theirs, 0, now);
             assert!(lead.iter().all(|lead| matches!(lead, JobLead::Elsewhere { .. })), "{now}: {lead:?}");
-            theirs.renew(&mut second, &table, || secs(now));
+            theirs.renew(&mut second, &table, || secs(now), || true);
         }
         assert_eq!(asked(&theirs, 0, 19), vec![elsewhere(18); 30], "as renewed last, at 18 s");
         // The first is silent from here on, and must not work any more before the second begins.
         let moved = (20..).find(|now| {
-            theirs.renew(&mut second, &table, || secs(*now));
+            theirs.renew(&mut second, &table, || secs(*now), || true);
             let (here, there) = (asked(&ours, 19, *now), asked(&theirs, 0, *now));
             let is_at_work = |lead: &JobLead| !matches!(lead, JobLead::Elsewhere { .. });
             assert!(!here.iter().any(is_at_work) || !there.iter().any(is_at_work), "{now}: both");
@@ -367,7 +430,7 @@ mod tests {
         });
         assert!(moved.is_some_and(|at| at - 19 <= 12), "{moved:?}");
         // What is not asked about is given up at once, and what was reached stays with it.
-        theirs.renew(&mut second, &table, || secs(40) + ASKED_WITHIN);
+        theirs.renew(&mut second, &table, || secs(40) + ASKED_WITHIN, || true);
         let mut third = Leases::new(3, 1);
         assert_eq!(third.lead(&table, "job.0", 0, secs(1)), JobLead::Taken { reached: Some(18) });
     }
@@ -378,11 +441,11 @@ mod tests {
         let (mut leases, wanted) = (Leases::new(1, 5), WantedJobs::default());
         let lapsed = JobLead::Elsewhere { reached: None };
         assert_eq!(wanted.lead(JOB, 0, secs(0)), lapsed);
-        wanted.renew(&mut leases, &table, || secs(0));
+        wanted.renew(&mut leases, &table, || secs(0), || true);
         assert_eq!(wanted.lead(JOB, 0, secs(0)), JobLead::Taken { reached: None });
         assert_eq!(wanted.lead(JOB, 5, secs(6)), JobLead::Held);
         assert_eq!(wanted.lead(JOB, 5, secs(8)), lapsed);
-        wanted.renew(&mut leases, &table, || secs(8));
+        wanted.renew(&mut leases, &table, || secs(8), || true);
         assert_eq!(wanted.lead(JOB, 5, secs(8)), JobLead::Taken { reached: None });
         assert_eq!(wanted.lead(JOB, 5, secs(9)), JobLead::Held);
     }
@@ -434,34 +497,104 @@ mod tests {
         assert_eq!((job_of("report.fe1"), job_of("lease.a=2")), (None, None));
     }
 
-    /// A table that answers nothing.
-    #[derive(Debug)]
-    struct Silent;
+    /// A table that answers nothing, and counts the questions.
+    #[derive(Debug, Default)]
+    struct Silent(AtomicUsize);
+
+    impl Silent {
+        fn answer<T>(&self) -> Result<T, TableError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(TableError::NoAnswer(String::new()))
+        }
+    }
 
     impl EngineTable for Silent {
         fn get(&self, _: &str) -> Result<Option<crate::engine::TableEntry>, TableError> {
-            Err(TableError::NoAnswer(String::new()))
+            self.answer()
         }
 
         fn put_if(&self, _: &str, _: &[u8], _: u64) -> Result<u64, TableError> {
-            Err(TableError::NoAnswer(String::new()))
+            self.answer()
         }
 
         fn now(&self) -> Result<u32, TableError> {
-            Err(TableError::NoAnswer(String::new()))
+            self.answer()
+        }
+    }
+
+    #[test]
+    fn a_table_that_does_not_answer_is_asked_once_however_many_jobs_there_are() {
+        let (table, silent) = (MemoryEngine::new(1), Silent::default());
+        let asked = || silent.0.load(Ordering::Relaxed);
+        let (mut leases, wanted) = (Leases::new(1, 5), WantedJobs::default());
+        let jobs: Vec<String> = (0..30).map(|n| format!("job.{n}")).collect();
+        let lead = |now| jobs.iter().map(|job| wanted.lead(job, 0, secs(now))).collect::<Vec<_>>();
+        lead(0);
+        wanted.renew(&mut leases, &silent, || secs(0), || true);
+        assert_eq!(asked(), 1);
+        wanted.renew(&mut leases, &silent, || secs(0), || false);
+        assert_eq!(asked(), 1, "it ends");
+        wanted.renew(&mut leases, &table, || secs(1), || true);
+        assert_eq!(lead(1), vec![JobLead::Taken { reached: None }; 30]);
+        for now in 2..8 {
+            wanted.renew(&mut leases, &silent, || secs(now), || true);
+            assert_eq!(lead(now), vec![JobLead::Held; 30], "{now}");
+        }
+        wanted.renew(&mut leases, &silent, || secs(8), || true);
+        assert_eq!(lead(8), vec![JobLead::Elsewhere { reached: None }; 30]);
+        let before = asked();
+        leases.give_up(&silent);
+        assert_eq!(asked(), before + 1);
+    }
+
+    #[test]
+    fn a_member_that_cannot_work_leaves_its_jobs_to_others() {
+        let mut fitness = JobFitness::default();
+        let stalled = MemberState::Stalled("no room".into());
+        assert!(fitness.note(&MemberState::CatchingUp, secs(0)));
+        assert!(fitness.note(&MemberState::Following, secs(60)));
+        assert!(fitness.note(&stalled, secs(70)), "for a moment");
+        assert!(fitness.note(&MemberState::CatchingUp, secs(79)));
+        assert!(!fitness.note(&stalled, secs(80)));
+        assert!(fitness.note(&MemberState::Following, secs(81)));
+        assert!(!fitness.note(&MemberState::Behind, secs(82)), "it does not follow the log again");
+
+        let table = MemoryEngine::new(1);
+        let (mut first, mut second) = (Leases::new(1, 5), Leases::new(2, 9));
+        let wanted = WantedJobs::default();
+        wanted.lead(JOB, 0, secs(0));
+        wanted.renew(&mut first, &table, || secs(0), || true);
+        assert_eq!(wanted.lead(JOB, 7, secs(0)), JobLead::Taken { reached: None });
+        assert_eq!(wanted.lead(JOB, 7, secs(1)), JobLead::Held);
+        wanted.renew(&mut first, &table, || secs(2), || true);
+        wanted.give_up(&mut first, &table);
+        assert!(matches!(wanted.lead(JOB, 7, secs(2)), JobLead::Elsewhere { .. }));
+        assert_eq!(second.lead(&table, JOB, 0, secs(2)), JobLead::Taken { reached: Some(7) });
+    }
+
+    #[test]
+    fn a_process_leaves_a_lease_to_a_later_one_of_its_member() {
+        let table = MemoryEngine::new(1);
+        let (mut first, mut later) = (Leases::new(1, 5), Leases::new(1, 6));
+        first.lead(&table, JOB, 100, secs(0));
+        assert_eq!(later.lead(&table, JOB, 100, secs(1)), JobLead::Taken { reached: None });
+        for now in 2..60 {
+            let lead = first.lead(&table, JOB, 100, secs(now));
+            assert!(matches!(lead, JobLead::Elsewhere { .. }), "{now}: {lead:?}");
+            assert_eq!(later.lead(&table, JOB, 100, secs(now)), JobLead::Held, "{now}");
         }
     }
 
     #[test]
     fn a_holder_without_answers_gives_up_before_another_may_take_the_lease() {
-        let table = MemoryEngine::new(1);
+        let (table, silent) = (MemoryEngine::new(1), Silent::default());
         let mut first = Leases::new(1, 5);
-        assert_eq!(first.lead(&Silent, JOB, 1, secs(0)), JobLead::Elsewhere { reached: None });
+        assert_eq!(first.lead(&silent, JOB, 1, secs(0)), JobLead::Elsewhere { reached: None });
         first.lead(&table, JOB, 1, secs(1));
         for now in 2..8 {
-            assert_eq!(first.lead(&Silent, JOB, 1, secs(now)), JobLead::Held, "{now}");
+            assert_eq!(first.lead(&silent, JOB, 1, secs(now)), JobLead::Held, "{now}");
         }
-        assert_eq!(first.lead(&Silent, JOB, 1, secs(8)), JobLead::Elsewhere { reached: None });
+        assert_eq!(first.lead(&silent, JOB, 1, secs(8)), JobLead::Elsewhere { reached: None });
         assert!(HELD_MAX < FREE_AFTER);
         // It is its own once the table answers.
         assert_eq!(first.lead(&table, JOB, 1, secs(9)), JobLead::Taken { reached: None });

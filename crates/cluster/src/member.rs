@@ -93,6 +93,22 @@ impl fmt::Display for MemberState {
     }
 }
 
+impl MemberState {
+    /// Reports whether the member has stopped for good.
+    pub fn has_stopped(&self) -> bool {
+        match self {
+            Self::CatchingUp | Self::Following | Self::Stalled(_) => false,
+            Self::Behind
+            | Self::Foreign
+            | Self::NoLog
+            | Self::Rewound(_)
+            | Self::Diverged(_)
+            | Self::Replaced
+            | Self::Stopped(_) => true,
+        }
+    }
+}
+
 /// A question that waits until everything is applied that the log had when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FreshQuestion {
@@ -248,7 +264,7 @@ impl Member {
 
     /// Reports whether questions cannot become fresh: the member applies nothing.
     pub fn is_still(&self) -> bool {
-        self.has_stopped() || self.stalled.is_some()
+        self.state.has_stopped() || self.stalled.is_some()
     }
 
     /// Asks that [`Member::take_fresh`] names the question once everything is applied that the log has now.
@@ -289,7 +305,7 @@ impl Member {
                     Err(NoReach::NoLog) => self.note_lost(MemberState::NoLog, now),
                     Err(NoReach::NoQuorum) => {}
                 }
-                if asked.is_some() && self.lost_since.is_some() && !self.has_stopped() {
+                if asked.is_some() && self.lost_since.is_some() && !self.state.has_stopped() {
                     self.ask_at = now + ASK_IN_DOUBT_EVERY;
                 }
             }
@@ -328,7 +344,7 @@ impl Member {
     /// Notes that what was applied is not in the log: stops in this state if that lasts.
     fn note_lost(&mut self, state: MemberState, now: Duration) {
         let since = *self.lost_since.get_or_insert(now);
-        if now.saturating_sub(since) > LOST_MAX && !self.has_stopped() {
+        if now.saturating_sub(since) > LOST_MAX && !self.state.has_stopped() {
             self.state = state;
             self.proposer.stop();
         }
@@ -340,22 +356,8 @@ impl Member {
         }
     }
 
-    /// Reports whether the member has stopped for good.
-    fn has_stopped(&self) -> bool {
-        matches!(
-            self.state,
-            MemberState::Behind
-                | MemberState::Foreign
-                | MemberState::NoLog
-                | MemberState::Rewound(_)
-                | MemberState::Diverged(_)
-                | MemberState::Replaced
-                | MemberState::Stopped(_)
-        )
-    }
-
     fn apply(&mut self, message: crate::engine::EngineMessage, now: Duration) {
-        if self.has_stopped() {
+        if self.state.has_stopped() {
             return;
         }
         match self.fold.apply(&message) {
@@ -450,7 +452,7 @@ impl Member {
             self.follow_at = Some(now);
             self.silent_max = (self.silent_max * 2).min(FOLLOW_SILENT_MAX);
         }
-        if self.follow_at.is_some_and(|at| at <= now) && self.stalled.is_none() && !self.has_stopped() {
+        if self.follow_at.is_some_and(|at| at <= now) && self.stalled.is_none() && !self.state.has_stopped() {
             self.follow_at = None;
             self.silent_since = now;
             self.engine.follow(self.fold.reached());
@@ -462,7 +464,7 @@ impl Member {
             self.announcing = Some(self.proposer.propose(self.announcement.clone(), now));
         }
         self.proposer.tick(now);
-        if !self.has_stopped() && self.lost_since.is_none() {
+        if !self.state.has_stopped() && self.lost_since.is_none() {
             while let Some((tag, bytes)) = self.proposer.next_message(now, time) {
                 self.engine.append(tag, bytes);
             }
@@ -490,7 +492,7 @@ impl Member {
 
     /// Returns when the log is followed again, unless something arrives; `None` if nothing is missing.
     fn silent_until(&self) -> Option<Duration> {
-        let is_missing = self.lag() > 0 && self.stalled.is_none() && !self.has_stopped();
+        let is_missing = self.lag() > 0 && self.stalled.is_none() && !self.state.has_stopped();
         is_missing.then_some(self.silent_since + self.silent_max)
     }
 
@@ -506,7 +508,7 @@ impl Member {
         let asking = self.asking.map_or(self.ask_at, |asked| asked.until);
         let stalled = self.stalled.as_ref().map(|(_, again_at)| *again_at);
         // As in `tick`: else the thread would not rest meanwhile.
-        let follow_at = self.follow_at.filter(|_| self.stalled.is_none() && !self.has_stopped());
+        let follow_at = self.follow_at.filter(|_| self.stalled.is_none() && !self.state.has_stopped());
         let proposals = self.proposer.next_event().filter(|_| self.lost_since.is_none());
         let events = [follow_at, self.silent_until(), Some(asking), stalled, proposals];
         events.into_iter().flatten().min()

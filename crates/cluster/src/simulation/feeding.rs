@@ -43,7 +43,7 @@ impl SimFeed {
 
     /// Renews the lease, as a thread of its own does.
     pub fn renew(&mut self, table: &dyn EngineTable, now: Duration) {
-        self.jobs.renew(&mut self.leases, table, || now);
+        self.jobs.renew(&mut self.leases, table, || now, || true);
     }
 
     /// Does one round of work. `cursor` is what the machine knows of earlier processes, `clock` its clock.

@@ -6,7 +6,7 @@ use super::connecting::{ConnectedLog, patiently, table_answer};
 use super::offering::offer_snapshots;
 use super::watching::ClusterWatch;
 use cluster::engine::next_incarnation;
-use cluster::leases::{Leases, WantedJobs};
+use cluster::leases::{JobFitness, Leases, WantedJobs};
 use cluster::members::{
     ENDED, FOLLOWS, MemberReport, Neighbours, SILENT_MAX, announce_format, keep_member, number_of,
 };
@@ -30,7 +30,7 @@ use spool::{
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -55,8 +55,6 @@ struct DrivenLog {
     engine: Arc<NatsEngine>,
     watch: ClusterWatch,
     duties: Arc<MemberDuties>,
-    /// Reason why no changes are taken.
-    halted: Innermost<Option<String>>,
 }
 
 struct LogThreads {
@@ -77,6 +75,8 @@ struct MemberDuties {
     offer: Arc<SnapshotOffer>,
     /// Whether the server takes no new connections, as it is to stop.
     retires: AtomicBool,
+    /// Reason why no changes are taken, as the configuration of the cluster cannot be that of this member.
+    halted: Innermost<Option<String>>,
     begun: Instant,
 }
 
@@ -115,7 +115,15 @@ impl LoggedStates {
 }
 
 impl MemberDuties {
-    /// Renews leases, says how far the member is and looks at the others, until `ended`.
+    /// Returns why no changes are taken; `None` if they are.
+    fn halted(&self) -> Option<String> {
+        // Released before the clock's own lock is taken.
+        let halted = self.halted.lock().clone();
+        halted.or_else(|| self.clock.fault())
+    }
+
+    /// Renews leases, says how far the member is and looks at the others, until `ended`, which it looks at
+    /// before each step, as each may take seconds while the table does not answer.
     fn carry_out(
         &self,
         mut leases: Leases,
@@ -126,26 +134,21 @@ impl MemberDuties {
     ) -> Leases {
         let mut reported: Option<(Instant, bool)> = None;
         let mut logged = LoggedStates::default();
-        loop {
-            self.jobs.renew(&mut leases, table, || self.begun.elapsed());
+        let mut fitness = JobFitness::default();
+        let goes_on = || ended.try_recv() == Err(TryRecvError::Empty);
+        while goes_on() {
+            let now = || self.begun.elapsed();
+            if fitness.note(&member.status().state, now()) && self.halted().is_none() {
+                self.jobs.renew(&mut leases, table, now, goes_on);
+            } else {
+                self.jobs.give_up(&mut leases, table);
+            }
             let retires = self.retires.load(Ordering::Relaxed);
             // Other members must learn at once that this one retires.
             if reported.is_none_or(|(at, said)| said != retires || at.elapsed() >= REPORT_EVERY) {
                 reported = Some((Instant::now(), retires));
                 let Some(spool) = spool.upgrade() else { return leases };
-                // Others only look at it, so a report that fails is passed over.
-                let name = member.status().name;
-                let said = report(member, &spool);
-                let retiring = (retires && said.state == FOLLOWS).then(|| RETIRES.to_owned());
-                let state = self.clock.fault().or(retiring).unwrap_or_else(|| said.state.clone());
-                // Released before anything is logged.
-                let others = self.neighbours.lock().others(self.begun.elapsed());
-                logged.note(&state, &others);
-                if keep_member(table, &name, member.status().number) == Ok(true) {
-                    warn!("the table of the cluster did not have this member any more, and has it again");
-                }
-                let _ = MemberReport { state, ..said }.put(table, &name);
-                self.clock.compare(table, &name);
+                self.report(member, &spool, table, &mut logged, goes_on);
                 self.offer.drop_old();
             }
             if is_diverged(member)
@@ -153,15 +156,17 @@ impl MemberDuties {
             {
                 stop_serving(member, &spool);
             }
-            // Every time, as a configuration is agreed on with all that are there, also new ones.
-            let mut neighbours = self.neighbours.lock().clone();
-            neighbours.look(table, self.begun.elapsed());
-            *self.neighbours.lock() = neighbours;
+            if goes_on() {
+                // Every time, as a configuration is agreed on with all that are there, also new ones.
+                let mut neighbours = self.neighbours.lock().clone();
+                neighbours.look(table, self.begun.elapsed());
+                *self.neighbours.lock() = neighbours;
+            }
             if ended.recv_timeout(RENEW_EVERY) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
         }
-        if let Some(spool) = spool.upgrade() {
+        if let Some(spool) = spool.upgrade().filter(|_| !is_replaced(member)) {
             let last = report(member, &spool);
             // What is wrong is still to be seen once it has ended.
             let state = if is_diverged(member) { last.state.clone() } else { ENDED.into() };
@@ -169,6 +174,36 @@ impl MemberDuties {
             let _ = last.put(table, &member.status().name);
         }
         leases
+    }
+
+    /// Says how far the member is, to the others and, where its state has changed, in the log file, and
+    /// compares its clock.
+    fn report(
+        &self,
+        member: &MemberHandle,
+        spool: &Spool,
+        table: &dyn EngineTable,
+        logged: &mut LoggedStates,
+        goes_on: impl Fn() -> bool,
+    ) {
+        let (name, number) = (member.status().name, member.status().number);
+        let said = report(member, spool);
+        let retires = self.retires.load(Ordering::Relaxed);
+        let retiring = (retires && said.state == FOLLOWS).then(|| RETIRES.to_owned());
+        let state = self.clock.fault().or(retiring).unwrap_or_else(|| said.state.clone());
+        // Released before anything is logged.
+        let others = self.neighbours.lock().others(self.begun.elapsed());
+        logged.note(&state, &others);
+        if goes_on() && keep_member(table, &name, number) == Ok(true) {
+            warn!("the table of the cluster did not have this member any more, and has it again");
+        }
+        if goes_on() && !is_replaced(member) {
+            // Others only look at it, so a report that fails is passed over.
+            let _ = MemberReport { state, ..said }.put(table, &name);
+        }
+        if goes_on() {
+            self.clock.compare(table, &name);
+        }
     }
 }
 
@@ -241,6 +276,7 @@ pub(super) fn follow(
         clock: ClockWatch::default(),
         offer: offer_snapshots(&connected.engine, spool, &config.site.data)?,
         retires: AtomicBool::new(false),
+        halted: Innermost::default(),
         begun: Instant::now(),
     });
     // Before anything is judged here.
@@ -257,8 +293,7 @@ pub(super) fn follow(
     let threads = Innermost::new(Some(LogThreads { driver, duties: on_duty, end }));
     let engine = connected.engine.clone();
     let watch = ClusterWatch::start(&engine).map_err(cannot)?;
-    let halted = Innermost::default();
-    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties, halted }));
+    spool.follow(Arc::new(DrivenLog { log, member: member.clone(), threads, engine, watch, duties }));
     // One that stops while it catches up, too, is not to start again.
     await_log(&member, is_stopping).inspect_err(|_| note_diverged(&member, spool))
 }
@@ -270,6 +305,11 @@ const DIVERGED_BYTES_MAX: u64 = 4 << 10;
 
 fn is_diverged(member: &MemberHandle) -> bool {
     matches!(member.status().state, MemberState::Diverged(_))
+}
+
+/// Reports whether a later process of the member runs, whose report is the one that counts.
+fn is_replaced(member: &MemberHandle) -> bool {
+    member.status().state == MemberState::Replaced
 }
 
 /// Ends a server whose numbers may be others than those of the other members: it is not to be read. It does
@@ -399,15 +439,6 @@ fn waiting(seen: &SharedLogOverview, lag: u64) -> String {
     }
 }
 
-impl DrivenLog {
-    /// Returns why no changes are taken; `None` if they are.
-    fn halted(&self) -> Option<String> {
-        // Released before the clock's own lock is taken.
-        let halted = self.halted.lock().clone();
-        halted.or_else(|| self.duties.clock.fault())
-    }
-}
-
 impl SharedLog for DrivenLog {
     fn commit(
         &self,
@@ -417,7 +448,7 @@ impl SharedLog for DrivenLog {
         // Files that members share do not depend on the configuration.
         let is_of_files =
             |change: &Change<'_>| matches!(change, Change::Note { kind: NoteKind::SharedFile, .. });
-        let halted = self.halted().filter(|_| !changes.iter().all(is_of_files));
+        let halted = self.duties.halted().filter(|_| !changes.iter().all(is_of_files));
         match halted {
             Some(why) => Err(SpoolTrouble::new(TroubleKind::Refused, why)),
             None => self.log.commit(changes, outcomes),
@@ -425,7 +456,7 @@ impl SharedLog for DrivenLog {
     }
 
     fn is_accepting(&self) -> bool {
-        self.halted().is_none() && self.log.is_accepting()
+        self.duties.halted().is_none() && self.log.is_accepting()
     }
 
     fn is_in_doubt(&self) -> bool {
@@ -438,7 +469,7 @@ impl SharedLog for DrivenLog {
 
     fn status(&self) -> SharedLogStatus {
         let mut status = self.log.status();
-        if let Some(why) = self.halted() {
+        if let Some(why) = self.duties.halted() {
             status.state = why;
             status.is_accepting = false;
         } else if !status.is_accepting && status.state == FOLLOWS {
@@ -452,7 +483,7 @@ impl SharedLog for DrivenLog {
     }
 
     fn lead(&self, job: &str, reached: u64) -> JobLead {
-        // What is done by a wrong clock is left to another member.
+        // At once, before the lease is given up, as a clock may jump at any time.
         match self.duties.clock.fault() {
             Some(_) => JobLead::Elsewhere { reached: None },
             None => self.duties.jobs.lead(job, reached, self.duties.begun.elapsed()),
@@ -468,7 +499,7 @@ impl SharedLog for DrivenLog {
     }
 
     fn halt(&self, why: Option<String>) {
-        *self.halted.lock() = why;
+        *self.duties.halted.lock() = why;
     }
 
     fn end(&self) {

@@ -331,6 +331,9 @@ fn a_member_whose_disk_is_full_falls_behind_and_catches_up_once_there_is_room() 
     });
     let state = members[1].state();
     assert!(state.contains("waits for its spool"), "{state}");
+    wait_until("its jobs are done by the other", || {
+        members[0].jobs_of("fe2") == 0 && members[0].jobs_of("fe1") > 0
+    });
     let answer = members[1].client().post("<refused@full.example>", "test.a").unwrap();
     assert!(answer.starts_with("44"), "{answer}");
     assert!(members[1].client().ask("STAT <1@full.example>").unwrap().starts_with("223"));

@@ -122,6 +122,14 @@ impl Member {
         report["server"]["cluster"]["state"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// Returns the number of jobs that another member does, as this one knows.
+    fn jobs_of(&self, name: &str) -> u64 {
+        let report: serde_json::Value =
+            serde_json::from_str(&done(&self.dir, &["status", "--json"])).unwrap();
+        let members = report["server"]["cluster"]["members"].as_array().unwrap();
+        members.iter().find(|member| member["name"] == name).unwrap()["leases"].as_u64().unwrap()
+    }
+
     /// Starts the server, and waits until it answers.
     fn serve(&mut self) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
