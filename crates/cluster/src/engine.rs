@@ -146,11 +146,16 @@ pub(crate) fn change_entry<T, E: From<TableError>>(
     Err(TableError::Changed.into())
 }
 
-/// Begins an incarnation of a member: greater than any before, by comparing and setting its entry.
-pub fn next_incarnation(table: &dyn EngineTable, member: u16) -> Result<u64, TableError> {
+/// Begins an incarnation of a member: greater than any before, by comparing and setting its entry. `applied`
+/// is the one that the log has named last, as the table may be emptied or put back.
+pub fn next_incarnation(
+    table: &dyn EngineTable,
+    member: u16,
+    applied: Option<u64>,
+) -> Result<u64, TableError> {
     change_entry(table, &format!("member.{member}.incarnation"), |last| {
         let last = last.and_then(|value| Some(u64::from_le_bytes(*value.first_chunk()?)));
-        let next = last.unwrap_or_default() + 1;
+        let next = last.max(applied).unwrap_or_default() + 1;
         Ok((Some(next.to_le_bytes().into()), next))
     })
 }
@@ -191,11 +196,22 @@ mod tests {
         announce_format(&engine, "fe1", 2).unwrap();
         let table = Contended(engine, AtomicUsize::default());
         let changed = MembersError::Table(TableError::Changed);
-        assert_eq!(next_incarnation(&table, 1), Err(TableError::Changed));
+        assert_eq!(next_incarnation(&table, 1, None), Err(TableError::Changed));
         assert_eq!(MemberReport::default().put(&table, "fe1"), Err(TableError::Changed));
         assert_eq!(add_member(&table, "fe2"), Err(changed.clone()));
         assert_eq!(share_settings(&table, &[("a", "b".into())]), Err(changed.clone()));
         assert_eq!(announce_format(&table, "fe1", 3), Err(changed.clone()));
         assert_eq!(raise_format(&table), Err(changed));
+    }
+
+    #[test]
+    fn an_incarnation_is_later_than_those_of_the_table_and_of_the_log() {
+        let table = MemoryEngine::new(1);
+        assert_eq!(next_incarnation(&table, 1, None), Ok(1));
+        assert_eq!(next_incarnation(&table, 1, Some(1)), Ok(2));
+        // The table was put back, or emptied.
+        assert_eq!(next_incarnation(&table, 1, Some(30)), Ok(31));
+        assert_eq!(next_incarnation(&table, 1, Some(7)), Ok(32));
+        assert_eq!(next_incarnation(&table, 2, None), Ok(1));
     }
 }

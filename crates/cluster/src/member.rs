@@ -6,11 +6,10 @@
 use crate::agreement::{Agreement, WindowDigest};
 use crate::engine::{EngineEvent, EngineLog, LogReach, NoReach};
 use crate::entry::{MemberEntry, Section, SectionWriter, UnsharedChange};
-use crate::fold::{EntryOutcome, Fold, FoldStop};
+use crate::fold::{Fold, FoldStop, FoldedMessage};
 use crate::members::FOLLOWS;
 use crate::position::TagVerdict;
 use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
-use spool::CommitTicket;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -60,6 +59,8 @@ pub enum MemberState {
     Diverged(u64),
     /// A later process of this member has begun.
     Replaced,
+    /// Another process of this member has had the same incarnation.
+    SameIncarnation,
     /// It has stopped for good, with the reason: a message cannot be applied.
     Stopped(String),
 }
@@ -88,6 +89,10 @@ impl fmt::Display for MemberState {
                  empty one"
             ),
             Self::Replaced => f.write_str("has stopped: a later process of this member has begun"),
+            Self::SameIncarnation => f.write_str(
+                "has stopped: the log has messages of another process of this member with the same number; \
+                 start it again",
+            ),
             Self::Stopped(why) => write!(f, "has stopped: {why}; {NEW_CLUSTER}"),
         }
     }
@@ -104,6 +109,7 @@ impl MemberState {
             | Self::Rewound(_)
             | Self::Diverged(_)
             | Self::Replaced
+            | Self::SameIncarnation
             | Self::Stopped(_) => true,
         }
     }
@@ -367,7 +373,7 @@ impl Member {
                 if matches!(self.state, MemberState::Stalled(_)) {
                     self.state = MemberState::CatchingUp;
                 }
-                self.note_folded(folded.tag, folded.verdict, &folded.outcomes, folded.ticket);
+                self.note_folded(message.sequence, &folded);
                 self.note_following();
                 self.note_digests(message.sequence, folded.tag.member, folded.window, &folded.digests, now);
             }
@@ -412,32 +418,32 @@ impl Member {
         }
     }
 
-    fn note_folded(
-        &mut self,
-        tag: crate::message::MessageTag,
-        verdict: TagVerdict,
-        outcomes: &[EntryOutcome],
-        ticket: CommitTicket,
-    ) {
-        if tag.member != self.number {
-            return;
+    fn note_folded(&mut self, sequence: u64, folded: &FoldedMessage) {
+        let FoldedMessage { tag, verdict, outcomes, ticket, .. } = folded;
+        let own = (self.number, self.proposer.incarnation());
+        if (tag.member, tag.incarnation) == own {
+            // Nothing of this process was in the log before it knew how far that reaches.
+            let is_earlier = self.begun_at.is_none_or(|end| sequence <= end);
+            match verdict {
+                TagVerdict::Fresh if !is_earlier => {
+                    self.is_announced = true;
+                    self.proposer.folded(*tag, outcomes, *ticket);
+                }
+                TagVerdict::Repeated if self.is_announced => {}
+                TagVerdict::Fresh | TagVerdict::Repeated => {
+                    self.state = MemberState::SameIncarnation;
+                    self.proposer.stop();
+                }
+                TagVerdict::Outdated => self.end_replaced(),
+            }
+        } else if tag.member == self.number && *verdict == TagVerdict::Fresh && tag.incarnation > own.1 {
+            self.end_replaced();
         }
-        let own = self.proposer.incarnation();
-        match verdict {
-            TagVerdict::Fresh if tag.incarnation == own => {
-                self.is_announced = true;
-                self.proposer.folded(tag, outcomes, ticket);
-            }
-            TagVerdict::Fresh if tag.incarnation > own => {
-                self.state = MemberState::Replaced;
-                self.proposer.outdated();
-            }
-            TagVerdict::Outdated if tag.incarnation == own => {
-                self.state = MemberState::Replaced;
-                self.proposer.outdated();
-            }
-            _ => {}
-        }
+    }
+
+    fn end_replaced(&mut self) {
+        self.state = MemberState::Replaced;
+        self.proposer.outdated();
     }
 
     /// Sends what is due. `time` is the time of day in Unix seconds.
@@ -558,16 +564,47 @@ mod tests {
         }
     }
 
+    /// Opens the fold of a spool, which belongs to the cluster from the first time on.
+    fn fold_on(disk: &SimDisk) -> Fold {
+        let config = SpoolConfig::new(std::path::Path::new("/s"));
+        let (spool, _) = Spool::open(Arc::new(disk.clone()), config, &()).unwrap();
+        if spool.position().is_none() {
+            let position = LogPosition::after(ClusterId([1; 8]), CREATED, 0, 0);
+            Fold::begin(&spool, &position).unwrap();
+        }
+        Fold::open(Arc::new(spool)).unwrap()
+    }
+
+    #[test]
+    fn a_process_whose_incarnation_was_used_before_stops_and_says_why() {
+        let engine = MemoryEngine::new(CREATED);
+        let disk = SimDisk::new();
+        // Runs a process until nothing is left to do.
+        let run = |disk: &SimDisk, incarnation| {
+            let client = Arc::new(engine.connect());
+            let mut member = Member::new(fold_on(disk), client.clone(), 1, "m", incarnation).unwrap();
+            for secs in [1, 3, 5] {
+                settle(&mut member, &client, &engine, Duration::from_secs(secs), |event| event);
+            }
+            client.disconnect();
+            member.fold().spool().close().unwrap();
+            member
+        };
+        assert!(run(&disk, 7).may_propose());
+        // It has applied the announcement of the one before, or finds it in the log.
+        for disk in [&disk, &SimDisk::new()] {
+            let again = run(disk, 7);
+            assert_eq!(*again.state(), MemberState::SameIncarnation);
+            assert!(!again.may_propose());
+        }
+        assert!(run(&disk, 8).may_propose());
+    }
+
     #[test]
     fn proposals_wait_while_the_leader_says_less_than_was_applied() {
-        let config = SpoolConfig::new(std::path::Path::new("/s"));
-        let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config, &()).unwrap();
-        let position = LogPosition::after(ClusterId([1; 8]), CREATED, 0, 0);
-        Fold::begin(&spool, &position).unwrap();
         let engine = MemoryEngine::new(CREATED);
         let client = Arc::new(engine.connect());
-        let fold = Fold::open(Arc::new(spool)).unwrap();
-        let mut member = Member::new(fold, client.clone(), 1, "m", 1).unwrap();
+        let mut member = Member::new(fold_on(&SimDisk::new()), client.clone(), 1, "m", 1).unwrap();
         settle(&mut member, &client, &engine, Duration::from_secs(1), |event| event);
         settle(&mut member, &client, &engine, Duration::from_secs(3), |event| event);
         assert!(member.may_propose(), "{:?}", member.state());

@@ -95,7 +95,7 @@ impl Site {
         let fold = Fold::open(spool.clone()).unwrap();
         let mut incarnation = None;
         wait_until("the table answers", || {
-            incarnation = engine::next_incarnation(&*engine, number).ok();
+            incarnation = engine::next_incarnation(&*engine, number, None).ok();
             incarnation.is_some()
         });
         let sink: Arc<parking_lot::Mutex<Option<Arc<MemberHandle>>>> = Arc::default();

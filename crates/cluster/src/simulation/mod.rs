@@ -334,7 +334,8 @@ impl Simulation {
             }
             let mut fold = Fold::open(Arc::new(spool)).ok()?;
             fold.flaw = flaw;
-            let incarnation = next_incarnation(&engine, number).unwrap();
+            let applied = fold.position().tags.incarnation(number);
+            let incarnation = next_incarnation(&engine, number, applied).unwrap();
             let client = Arc::new(engine.connect());
             let member = Member::new(fold, client.clone(), number, "m", incarnation).unwrap();
             let feed = SimFeed::new(number, incarnation);
@@ -484,6 +485,7 @@ impl Simulation {
             | MemberState::NoLog
             | MemberState::Rewound(_)
             | MemberState::Replaced
+            | MemberState::SameIncarnation
             | MemberState::Foreign => {
                 panic!("member {at} has stopped: {state:?}")
             }

@@ -240,8 +240,9 @@ pub(super) fn follow(
         ))
     })?;
     table_answer(|| announce_format(table, &name, FORMAT))?;
-    let incarnation =
-        patiently(|| next_incarnation(table, number)).map_err(|error| MemberError::Table(error.into()))?;
+    let applied = position.tags.incarnation(number);
+    let incarnation = patiently(|| next_incarnation(table, number, applied));
+    let incarnation = incarnation.map_err(|error| MemberError::Table(error.into()))?;
     let fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
     let last = fold.reached();
     if connected.engine.message(last).is_some_and(|message| !fold.has_applied(&message)) {
@@ -371,7 +372,8 @@ fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<()
             | MemberState::Foreign
             | MemberState::Rewound(_)
             | MemberState::Diverged(_)
-            | MemberState::Replaced => {
+            | MemberState::Replaced
+            | MemberState::SameIncarnation => {
                 return Err(MemberError::Other(format!("the member {}", status.state)));
             }
             _ => {}
