@@ -75,6 +75,9 @@ pub trait EngineLog: Send + Sync + fmt::Debug {
     /// Gives the messages after `sequence`, in order, as [`EngineEvent::Message`]. Ends earlier calls.
     fn follow(&self, sequence: u64);
 
+    /// Gives a message once more, as [`EngineEvent::Message`], if the log has it.
+    fn look_up(&self, sequence: u64);
+
     /// Asks where the log begins and ends at this moment.
     fn ask_reach(&self, question: u64);
 }

@@ -120,6 +120,15 @@ impl From<SpoolTrouble> for FoldStop {
     }
 }
 
+/// The message that was applied last, by which an older copy of the log is recognised once it has grown.
+#[derive(Debug, Clone, Copy)]
+pub struct AppliedMark {
+    /// Sequence of the message.
+    pub sequence: u64,
+    /// Tag of the message; `None` if another process has applied it.
+    tag: Option<MessageTag>,
+}
+
 /// A message of which some entries are applied.
 #[derive(Debug)]
 struct AmidMessage {
@@ -138,6 +147,8 @@ pub struct Fold {
     spool: Arc<Spool>,
     position: LogPosition,
     amid: Option<AmidMessage>,
+    /// Sequence and tag of the last message, once this process has applied one.
+    last: Option<(u64, MessageTag)>,
     parts: PartFiles,
     window: AppliedWindow,
     /// Names of sites by their number in this spool.
@@ -178,6 +189,7 @@ impl Fold {
             spool,
             position,
             amid: None,
+            last: None,
             parts,
             window: AppliedWindow::new(),
             sites,
@@ -196,13 +208,23 @@ impl Fold {
         if self.position.entries == 0 { self.position.sequence } else { self.position.sequence - 1 }
     }
 
-    /// Reports whether the message at the last place that is applied can be the one that was applied there.
-    /// If not, the log is an older copy that has grown since.
-    pub fn has_applied(&self, message: &EngineMessage) -> bool {
+    /// Returns the message that was applied last; `None` if none was.
+    pub fn mark(&self) -> Option<AppliedMark> {
+        let sequence = self.reached();
+        let tag = self.last.filter(|(last, _)| *last == sequence).map(|(_, tag)| tag);
+        (sequence > 0).then_some(AppliedMark { sequence, tag })
+    }
+
+    /// Reports whether the message at the place of a mark can be the one that was applied there. If not, the
+    /// log is an older copy that has grown since.
+    pub fn is_marked(&self, mark: AppliedMark, message: &EngineMessage) -> bool {
         let Ok(read) = LogMessage::read(&message.bytes) else { return false };
+        // Times are not compared, as one that did not count may be later than those that did.
         read.head.cluster == self.position.cluster
-            && self.position.tags.clone().note(read.head.tag) != TagVerdict::Fresh
-            && self.time_of(message, &read) <= self.position.time
+            && mark.tag.map_or_else(
+                || self.position.tags.clone().note(read.head.tag) != TagVerdict::Fresh,
+                |tag| tag == read.head.tag,
+            )
     }
 
     /// Returns the names of sites by their number in this spool.
@@ -244,6 +266,7 @@ impl Fold {
             Ok(ticket) => {
                 let made = amid.is_known.then(|| self.made_of(&amid, &entries));
                 let window = self.window.add(found, made.as_deref());
+                self.last = Some((found, read.head.tag));
                 let AmidMessage { verdict, outcomes, .. } = amid;
                 let digests = entries.iter().filter_map(|entry| match entry {
                     LogEntry::Digest { upto, digest } if verdict == TagVerdict::Fresh => {
@@ -568,18 +591,24 @@ fn change_of<'s>(entry: &'s LogEntry<'_>, time: u32) -> Option<Change<'s>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::engine::EngineMessage;
     use crate::message::{MessageHead, encode};
     use disk::SimDisk;
     use spool::{ArticleKey, ChangeRefusal, NoteKind, SpoolConfig, put_bytes, put_varint};
 
-    /// Returns a spool of a member that has applied nothing.
-    fn fold() -> Fold {
+    /// Time at which the log of tests was created.
+    pub(crate) const CREATED: u64 = 7;
+
+    /// Opens the fold of a spool, which belongs to the cluster from the first time on.
+    pub(crate) fn fold_on(disk: &SimDisk) -> Fold {
         let config = SpoolConfig::new(std::path::Path::new("/s"));
-        let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config, &()).unwrap();
-        Fold::begin(&spool, &LogPosition::after(ClusterId([1; 8]), 7, 0, 0)).unwrap();
+        let (spool, _) = Spool::open(Arc::new(disk.clone()), config, &()).unwrap();
+        if spool.position().is_none() {
+            let position = LogPosition::after(ClusterId([1; 8]), CREATED, 0, 0);
+            Fold::begin(&spool, &position).unwrap();
+        }
         Fold::open(Arc::new(spool)).unwrap()
     }
 
@@ -618,7 +647,7 @@ mod tests {
         let tag = MessageTag { member: 1, incarnation: 1, counter: 0 };
         let head = MessageHead { cluster: ClusterId([1; 8]), tag, revision: 0, time: 9 };
         let bytes = encode(&head, &body, false).unwrap().into();
-        let mut fold = fold();
+        let mut fold = fold_on(&SimDisk::new());
         let folded = fold.apply(&EngineMessage { sequence: 1, time: 9, bytes }).unwrap().unwrap();
         let refused = |refusal| EntryOutcome::Applied(ChangeOutcome::Refused(refusal));
         let expected = [

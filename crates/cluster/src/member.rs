@@ -6,7 +6,7 @@
 use crate::agreement::{Agreement, WindowDigest};
 use crate::engine::{EngineEvent, EngineLog, LogReach, NoReach};
 use crate::entry::{MemberEntry, Section, SectionWriter, UnsharedChange};
-use crate::fold::{Fold, FoldStop, FoldedMessage};
+use crate::fold::{AppliedMark, Fold, FoldStop, FoldedMessage};
 use crate::members::FOLLOWS;
 use crate::position::TagVerdict;
 use crate::proposer::{NotCommitted, ProposalId, ProposalResult, Proposer};
@@ -55,6 +55,8 @@ pub enum MemberState {
     NoLog,
     /// The log ends at this message, before what was applied: it is an older copy.
     Rewound(u64),
+    /// The log has another message here than the one that was applied: it is an older copy that has grown.
+    Rewritten(u64),
     /// The others have made something else of the log up to this message: its news may not be shown.
     Diverged(u64),
     /// A later process of this member has begun.
@@ -82,6 +84,11 @@ impl fmt::Display for MemberState {
                 "has stopped: the log ends at message {last}, before what was applied here, so it is an older copy; \
                  {NEW_CLUSTER}"
             ),
+            Self::Rewritten(sequence) => write!(
+                f,
+                "has stopped: the log has another message {sequence} than the one that was applied here, so it is an \
+                 older copy that has grown since; {NEW_CLUSTER}"
+            ),
             Self::Diverged(upto) => write!(
                 f,
                 "has stopped: its news differ from those of the other members, as of message {upto} of the log; \
@@ -107,6 +114,7 @@ impl MemberState {
             | Self::Foreign
             | Self::NoLog
             | Self::Rewound(_)
+            | Self::Rewritten(_)
             | Self::Diverged(_)
             | Self::Replaced
             | Self::SameIncarnation
@@ -149,6 +157,9 @@ pub struct Member {
     reached_at: Option<Duration>,
     /// Time since which the log ends before what was applied, or is not there.
     lost_since: Option<Duration>,
+    /// Message that was applied last when the log was followed, or was in doubt, until it is seen that the log
+    /// has it still.
+    mark: Option<AppliedMark>,
     /// Whether the own entry of this incarnation is applied: only then others' messages are surely later.
     is_announced: bool,
     /// End of the log when this process began.
@@ -197,6 +208,7 @@ impl Member {
             reach: None,
             reached_at: None,
             lost_since: None,
+            mark: None,
             is_announced: false,
             begun_at: None,
             follow_at: Some(Duration::ZERO),
@@ -333,6 +345,14 @@ impl Member {
             self.note_lost(MemberState::Rewound(reach.last), now);
             return;
         }
+        // It may be too old to be there.
+        self.mark.take_if(|mark| mark.sequence < reach.first);
+        if let Some(mark) = self.mark {
+            self.engine.look_up(mark.sequence);
+            if self.lost_since.is_some() {
+                return;
+            }
+        }
         self.lost_since = None;
         if self.lag() == 0 {
             self.silent_since = now;
@@ -349,6 +369,7 @@ impl Member {
 
     /// Notes that what was applied is not in the log: stops in this state if that lasts.
     fn note_lost(&mut self, state: MemberState, now: Duration) {
+        self.mark = self.mark.or_else(|| self.fold.mark());
         let since = *self.lost_since.get_or_insert(now);
         if now.saturating_sub(since) > LOST_MAX && !self.state.has_stopped() {
             self.state = state;
@@ -364,6 +385,17 @@ impl Member {
 
     fn apply(&mut self, message: crate::engine::EngineMessage, now: Duration) {
         if self.state.has_stopped() {
+            return;
+        }
+        if let Some(mark) = self.mark.take_if(|mark| mark.sequence == message.sequence) {
+            if !self.fold.is_marked(mark, &message) {
+                self.state = MemberState::Rewritten(mark.sequence);
+                self.proposer.stop();
+            }
+            if self.lost_since.is_some() {
+                self.ask_at = now;
+            }
+            // It is applied.
             return;
         }
         match self.fold.apply(&message) {
@@ -461,21 +493,31 @@ impl Member {
         if self.follow_at.is_some_and(|at| at <= now) && self.stalled.is_none() && !self.state.has_stopped() {
             self.follow_at = None;
             self.silent_since = now;
-            self.engine.follow(self.fold.reached());
+            if self.lost_since.is_none() {
+                self.mark = self.fold.mark();
+            }
+            // The message of the mark is the first to come, unless the log begins after it.
+            let first = self.reach.map_or(0, |reach| reach.first);
+            let mark = self.mark.filter(|mark| mark.sequence >= first);
+            self.engine.follow(mark.map_or(self.fold.reached(), |mark| mark.sequence - 1));
         }
         self.ask(now);
-        // Nothing is appended to a log that may be an older copy.
-        let is_whole = self.reached_at.is_some() && self.lost_since.is_none();
-        if !self.is_announced && self.announcing.is_none() && is_whole {
+        if !self.is_announced && self.announcing.is_none() && self.reached_at.is_some() && !self.is_in_doubt()
+        {
             self.announcing = Some(self.proposer.propose(self.announcement.clone(), now));
         }
         self.proposer.tick(now);
-        if !self.state.has_stopped() && self.lost_since.is_none() {
+        if !self.state.has_stopped() && !self.is_in_doubt() {
             while let Some((tag, bytes)) = self.proposer.next_message(now, time) {
                 self.engine.append(tag, bytes);
             }
         }
         self.settle_fresh();
+    }
+
+    /// Reports whether the log may be an older copy, to which nothing is appended.
+    fn is_in_doubt(&self) -> bool {
+        self.lost_since.is_some() || self.mark.is_some()
     }
 
     /// Asks the engine for the reach of the log: for the questions that wait, and else now and then.
@@ -515,7 +557,7 @@ impl Member {
         let stalled = self.stalled.as_ref().map(|(_, again_at)| *again_at);
         // As in `tick`: else the thread would not rest meanwhile.
         let follow_at = self.follow_at.filter(|_| self.stalled.is_none() && !self.state.has_stopped());
-        let proposals = self.proposer.next_event().filter(|_| self.lost_since.is_none());
+        let proposals = self.proposer.next_event().filter(|_| !self.is_in_doubt());
         let events = [follow_at, self.silent_until(), Some(asking), stalled, proposals];
         events.into_iter().flatten().min()
     }
@@ -535,13 +577,9 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fold::tests::{CREATED, fold_on};
     use crate::memory::{MemoryClient, MemoryEngine};
-    use crate::message::ClusterId;
-    use crate::position::LogPosition;
     use disk::SimDisk;
-    use spool::{Spool, SpoolConfig};
-
-    const CREATED: u64 = 7;
 
     /// Lets the engine answer, and the member handle it, until nothing is left. `after` changes each answer.
     fn settle(
@@ -564,15 +602,75 @@ mod tests {
         }
     }
 
-    /// Opens the fold of a spool, which belongs to the cluster from the first time on.
-    fn fold_on(disk: &SimDisk) -> Fold {
-        let config = SpoolConfig::new(std::path::Path::new("/s"));
-        let (spool, _) = Spool::open(Arc::new(disk.clone()), config, &()).unwrap();
-        if spool.position().is_none() {
-            let position = LogPosition::after(ClusterId([1; 8]), CREATED, 0, 0);
-            Fold::begin(&spool, &position).unwrap();
+    /// Starts a member with a new disk, and lets it follow the log.
+    fn started(engine: &MemoryEngine, disk: &SimDisk, number: u16) -> (Member, Arc<MemoryClient>) {
+        let client = Arc::new(engine.connect());
+        let mut member = Member::new(fold_on(disk), client.clone(), number, "m", 1).unwrap();
+        for secs in [1, 3] {
+            settle(&mut member, &client, engine, Duration::from_secs(secs), |event| event);
         }
-        Fold::open(Arc::new(spool)).unwrap()
+        assert!(member.may_propose(), "{:?}", member.state());
+        (member, client)
+    }
+
+    /// Appends marks of a member, each in a message, until the log has this many.
+    fn grow(member: &mut Member, client: &MemoryClient, engine: &MemoryEngine, messages: u64) {
+        while engine.last() < messages {
+            let mut mark = SectionWriter::default();
+            mark.push_mark().unwrap();
+            let now = Duration::from_secs(4);
+            member.propose(mark.finish(), now).unwrap();
+            settle(member, client, engine, now, |event| event);
+        }
+    }
+
+    #[test]
+    fn an_older_copy_of_the_log_is_noticed_although_it_has_grown() {
+        #[derive(Debug)]
+        enum Before {
+            /// The log has been seen to end early.
+            InDoubt,
+            /// It is followed again.
+            Followed,
+            /// The member is started again.
+            Started,
+        }
+        for before in [Before::InDoubt, Before::Followed, Before::Started] {
+            let (engine, disk) = (MemoryEngine::new(CREATED), SimDisk::new());
+            let (mut member, client) = started(&engine, &disk, 1);
+            grow(&mut member, &client, &engine, 6);
+            let reached = member.fold().reached();
+            engine.rewind(2);
+            let running = match before {
+                Before::InDoubt => {
+                    settle(&mut member, &client, &engine, Duration::from_secs(6), |event| event);
+                    assert!(member.is_in_doubt());
+                    Some((member, client))
+                }
+                Before::Followed => {
+                    engine.end_following();
+                    Some((member, client))
+                }
+                Before::Started => {
+                    client.disconnect();
+                    member.fold().spool().close().unwrap();
+                    drop(member);
+                    None
+                }
+            };
+            let (mut other, others) = started(&engine, &SimDisk::new(), 2);
+            grow(&mut other, &others, &engine, reached + 2);
+            let last = engine.last();
+            let (mut member, client) = running.unwrap_or_else(|| {
+                let client = Arc::new(engine.connect());
+                (Member::new(fold_on(&disk), client.clone(), 1, "m", 2).unwrap(), client)
+            });
+            for secs in 8..12 {
+                settle(&mut member, &client, &engine, Duration::from_secs(secs), |event| event);
+            }
+            assert_eq!(*member.state(), MemberState::Rewritten(reached), "{before:?}");
+            assert_eq!((member.fold().reached(), engine.last()), (reached, last), "{before:?}");
+        }
     }
 
     #[test]

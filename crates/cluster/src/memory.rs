@@ -95,6 +95,12 @@ impl MemoryEngine {
         }
     }
 
+    /// Forgets all messages after this one, as when an older copy of the log is put back.
+    pub fn rewind(&self, last: u64) {
+        let state = &mut *self.0.lock();
+        while state.last() > last && state.log.pop_back().is_some() {}
+    }
+
     /// Returns the sequence of the last message.
     pub fn last(&self) -> u64 {
         self.0.lock().last()
@@ -206,6 +212,13 @@ impl EngineLog for MemoryClient {
     fn follow(&self, sequence: u64) {
         if let Some(client) = self.engine.0.lock().clients.get_mut(&self.id) {
             client.follows = Some(sequence);
+        }
+    }
+
+    fn look_up(&self, sequence: u64) {
+        let Some(message) = self.engine.message(sequence) else { return };
+        if let Some(client) = self.engine.0.lock().clients.get_mut(&self.id) {
+            client.events.push_back(EngineEvent::Message(message));
         }
     }
 

@@ -262,14 +262,7 @@ impl NatsEngine {
 
     /// Returns a message of the log; `None` if it has none of this sequence, or does not answer.
     pub fn message(&self, sequence: u64) -> Option<EngineMessage> {
-        let name = self.names.log.clone();
-        self.wait(async {
-            let stream = self.jetstream.get_stream_no_info(&name).await.ok()?;
-            let message = stream.direct_get(sequence).await.ok()?;
-            let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
-            Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload })
-        })
-        .flatten()
+        self.wait(read_message(&self.jetstream, &self.names.log, sequence)).flatten()
     }
 
     /// Returns the keys of the table that begin so; `None` if the engine does not answer.
@@ -517,6 +510,16 @@ impl EngineLog for NatsLog {
         });
     }
 
+    fn look_up(&self, sequence: u64) {
+        let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
+        let name = self.engine.names.log.clone();
+        let _ = self.spawn(async move {
+            if let Some(message) = read_message(&jetstream, &name, sequence).await {
+                tell(&sink, EngineEvent::Message(message));
+            }
+        });
+    }
+
     fn ask_reach(&self, question: u64) {
         let (jetstream, sink) = (self.engine.jetstream.clone(), self.sink.clone());
         let name = self.engine.names.log.clone();
@@ -574,6 +577,14 @@ async fn follow_by_consumer(
     Some(())
 }
 
+/// Reads a message of the log; `None` if there is none of this sequence, or no answer.
+async fn read_message(jetstream: &Context, log: &str, sequence: u64) -> Option<EngineMessage> {
+    let stream = jetstream.get_stream_no_info(log).await.ok()?;
+    let message = stream.direct_get(sequence).await.ok()?;
+    let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
+    Some(EngineMessage { sequence: message.sequence, time, bytes: message.payload })
+}
+
 /// Reads messages one by one, until there is none.
 async fn follow_by_reading(
     jetstream: &Context,
@@ -581,12 +592,9 @@ async fn follow_by_reading(
     next: &mut u64,
     sink: &Arc<dyn Fn(EngineEvent) + Send + Sync>,
 ) {
-    let Ok(stream) = jetstream.get_stream_no_info(name).await else { return };
-    while let Ok(message) = stream.direct_get(*next).await {
-        let time = u32::try_from(message.time.unix_timestamp()).unwrap_or_default();
-        let bytes = message.payload;
-        tell(sink, EngineEvent::Message(EngineMessage { sequence: message.sequence, time, bytes }));
+    while let Some(message) = read_message(jetstream, name, *next).await {
         *next = message.sequence + 1;
+        tell(sink, EngineEvent::Message(message));
     }
 }
 

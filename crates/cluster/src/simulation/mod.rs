@@ -484,6 +484,7 @@ impl Simulation {
             | MemberState::Diverged(_)
             | MemberState::NoLog
             | MemberState::Rewound(_)
+            | MemberState::Rewritten(_)
             | MemberState::Replaced
             | MemberState::SameIncarnation
             | MemberState::Foreign => {

@@ -15,7 +15,7 @@ use cluster::nats::NatsEngine;
 use cluster::transfer::SnapshotOffer;
 use cluster::{
     ClusterLog, EngineEvent, EngineTable, Fold, FoldStop, LogPosition, MachineWorld, MemberHandle,
-    MemberState, NEW_CLUSTER, ReadFreshness,
+    MemberState, ReadFreshness,
 };
 use disk::{FileAccess, durable_replace, read_small};
 use lock_order::Innermost;
@@ -244,13 +244,6 @@ pub(super) fn follow(
     let incarnation = patiently(|| next_incarnation(table, number, applied));
     let incarnation = incarnation.map_err(|error| MemberError::Table(error.into()))?;
     let fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
-    let last = fold.reached();
-    if connected.engine.message(last).is_some_and(|message| !fold.has_applied(&message)) {
-        return Err(MemberError::Other(format!(
-            "the log has another message {last} than the one that was applied here, so it is an older copy that has \
-             grown since; {NEW_CLUSTER}"
-        )));
-    }
 
     // Events come once there is a member to take them.
     let sink: Arc<OnceLock<Weak<MemberHandle>>> = Arc::default();
@@ -371,6 +364,7 @@ fn await_log(member: &MemberHandle, is_stopping: &dyn Fn() -> bool) -> Result<()
             MemberState::Behind
             | MemberState::Foreign
             | MemberState::Rewound(_)
+            | MemberState::Rewritten(_)
             | MemberState::Diverged(_)
             | MemberState::Replaced
             | MemberState::SameIncarnation => {

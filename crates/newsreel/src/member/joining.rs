@@ -16,7 +16,7 @@ use cluster::members::{
 };
 use cluster::nats::{EngineFacts, NatsError, user_key};
 use cluster::transfer::{FetchError, SnapshotFetch, fetched_snapshot, keep_fetched};
-use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, fetch_parts};
+use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, MemberState, fetch_parts};
 use disk::{Disk as _, Progress, RealDisk};
 use site_base::clock::unix_secs;
 use site_config::{Cluster, Config};
@@ -316,12 +316,19 @@ pub fn end(config: &Config, spool: &Arc<Spool>) -> Result<(), MemberError> {
     connected.check(config, Some((position.cluster, position.created)))?;
     // What it had proposed when it stopped is in the log, and may not be here.
     let mut fold = Fold::open(spool.clone()).map_err(MemberError::Fold)?;
-    while fold.reached() < connected.facts.last {
-        let sequence = fold.reached() + 1;
-        let message = patiently(|| connected.engine.message(sequence).ok_or(())).map_err(|()| {
+    let message = |sequence| {
+        patiently(|| connected.engine.message(sequence).ok_or(())).map_err(|()| {
             other(format!("the log does not give its message {sequence}; it is tried again with the command"))
-        })?;
-        fold.apply(&message).map_err(MemberError::Fold)?;
+        })
+    };
+    let kept = connected.facts.first..=connected.facts.last;
+    if let Some(mark) = fold.mark().filter(|mark| kept.contains(&mark.sequence))
+        && !fold.is_marked(mark, &message(mark.sequence)?)
+    {
+        return Err(other(format!("this member {}", MemberState::Rewritten(mark.sequence))));
+    }
+    while fold.reached() < connected.facts.last {
+        fold.apply(&message(fold.reached() + 1)?).map_err(MemberError::Fold)?;
     }
     refuse_others(&table_answer(|| remove_last_member(table, name(config)))?)?;
     Fold::end(spool).map_err(MemberError::Fold)
