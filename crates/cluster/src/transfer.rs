@@ -336,6 +336,19 @@ pub fn fetched_snapshot(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
     names.iter().find(|name| name.ends_with(FETCHED_SUFFIX)).map(|name| dir.join(name))
 }
 
+/// Reports whether a member still has the snapshot that an earlier call has begun to fetch to `dir`.
+pub fn has_begun_snapshot(disk: &dyn Disk, dir: &Path, ask: AskMember<'_>) -> bool {
+    let names = disk.list(dir).unwrap_or_default();
+    names.iter().filter_map(|name| id_in(disk, name, FETCHING_SUFFIX)).any(|id| has_snapshot(ask, id))
+}
+
+/// Reports whether a member has the snapshot of this id.
+fn has_snapshot(ask: AskMember<'_>, id: u64) -> bool {
+    let answer = ask(vec![piece_request(id, 0)]).into_iter().next().flatten();
+    let read = answer.as_ref().and_then(|answer| SnapshotAnswer::read(answer, 0));
+    matches!(read, Some(SnapshotAnswer::Piece { .. }))
+}
+
 /// Makes a fetched snapshot durable, for another attempt. One that is kept already stays as it is.
 pub fn keep_fetched(disk: &dyn Disk, file: &Path) -> io::Result<()> {
     let Some(name) = file.to_str().and_then(|name| name.strip_suffix(FETCHING_SUFFIX)) else { return Ok(()) };
@@ -440,14 +453,7 @@ impl SnapshotFetch<'_> {
         let names = self.disk.list(self.dir).unwrap_or_default();
         for name in names.iter().filter(|name| name.ends_with(FETCHING_SUFFIX)) {
             let id = id_in(self.disk, name, FETCHING_SUFFIX);
-            let is_known = id.is_some_and(|id| {
-                let answer = self.ask_one(piece_request(id, 0));
-                let is_piece = |answer: &Vec<u8>| {
-                    matches!(SnapshotAnswer::read(answer, 0), Some(SnapshotAnswer::Piece { .. }))
-                };
-                answer.as_ref().is_some_and(is_piece)
-            });
-            match id.filter(|_| is_known && self.file.is_none()) {
+            match id.filter(|id| self.file.is_none() && has_snapshot(self.ask, *id)) {
                 Some(id) => {
                     self.id = id;
                     self.open()?;
@@ -678,6 +684,10 @@ mod tests {
         let name = disk.list(dir).unwrap().remove(0);
         let before = disk.open(&dir.join(&name), OpenMode::ReadOnly).unwrap().len().unwrap();
         assert!(before > 8 * PIECE_BYTES_MAX as u64, "{before}");
+        // It goes on with the member that has it.
+        let other = Offering::new(&world, 30, 0);
+        assert!(has_begun_snapshot(&disk, dir, &|requests| offering.ask(requests)));
+        assert!(!has_begun_snapshot(&disk, dir, &|requests| other.ask(requests)));
         // The member starts again meanwhile: the pieces of what is whole are still to be had.
         let lowest = AtomicU64::new(u64::MAX);
         let ask = |requests: Vec<Vec<u8>>| {

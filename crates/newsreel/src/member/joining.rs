@@ -15,7 +15,7 @@ use cluster::members::{
     number_of, raise_format, remove_last_member, remove_member,
 };
 use cluster::nats::{EngineFacts, NatsError, user_key};
-use cluster::transfer::{FetchError, SnapshotFetch, fetched_snapshot, keep_fetched};
+use cluster::transfer::{FetchError, SnapshotFetch, fetched_snapshot, has_begun_snapshot, keep_fetched};
 use cluster::{ClusterId, EngineTable, Fold, LogPosition, MachineWorld, MemberState, fetch_parts};
 use disk::{Disk as _, Progress, RealDisk};
 use site_base::clock::unix_secs;
@@ -138,6 +138,7 @@ pub fn join(
         JoinSource::File(file) => restore(config, file.clone(), progress)?,
         JoinSource::Member(from) => restore_fetched(config, &connected, from.as_deref(), progress)?,
     };
+    refuse_another_site(&restored)?;
     let position = restored.position.as_deref().and_then(LogPosition::decode).ok_or_else(|| {
         other("the snapshot is not that of a member; newsreel cluster invite NAME FILE writes one")
     })?;
@@ -153,6 +154,18 @@ pub fn join(
         put_away(&file, may_do);
     }
     begun.map(|()| restored)
+}
+
+/// Refuses news that are not those of the snapshot although nothing was left out: the member would answer
+/// otherwise than the others.
+fn refuse_another_site(restored: &RestoreReport) -> Result<(), MemberError> {
+    let left_out = restored.displaced + restored.unfit + restored.taken;
+    match restored.is_same {
+        Some(false) if left_out == 0 => {
+            Err(other(format!("the restored news are not those of the snapshot; {ANOTHER}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a name that is not invited, that another server has, or that had a member whose disk may be there.
@@ -213,9 +226,12 @@ fn restore_fetched(
     if let Some(file) = fetched_snapshot(&disk, &dir) {
         return restore(config, file.clone(), progress).inspect_err(|error| put_away_after(error, &file));
     }
-    let from = running_member(config, &*connected.engine, from)?;
-    let (ask, world) =
-        (|requests| connected.engine.ask_member(&from, SNAPSHOT_REQUESTS, requests), MachineWorld::default());
+    let running = running_members(config, &*connected.engine, from)?;
+    let ask = |from: &str, requests| connected.engine.ask_member(from, SNAPSHOT_REQUESTS, requests);
+    // An interrupted call is continued with the member that it has asked.
+    let has_begun = |from: &&String| has_begun_snapshot(&disk, &dir, &|requests| ask(from, requests));
+    let from = running.iter().find(has_begun).or(running.first()).map_or("", String::as_str);
+    let (ask, world) = (|requests| ask(from, requests), MachineWorld::default());
     let cannot = |error| {
         other(format!(
             "cannot fetch a snapshot of {from}: {error}; what has arrived is kept for another attempt"
@@ -247,12 +263,12 @@ fn restore_fetched(
     }
 }
 
-/// Returns the name of another member that runs: `from`, or the one that was heard of last.
-fn running_member(
+/// Returns the names of other members that run: `from`, or all, the one that was heard of last first.
+fn running_members(
     config: &Config,
     table: &dyn EngineTable,
     from: Option<&str>,
-) -> Result<String, MemberError> {
+) -> Result<Vec<String>, MemberError> {
     let mut running = Vec::new();
     for member in table_answer(|| members(table))? {
         let is_asked = from.map_or(member.name != name(config), |from| from == member.name);
@@ -260,13 +276,12 @@ fn running_member(
         let heard = heard.filter(|heard| is_asked && !member.has_left && heard.report.state != ENDED);
         running.extend(heard.map(|heard| (heard.heard, member.name)));
     }
-    let last = running.into_iter().max().map(|(_, name)| name);
-    last.ok_or_else(|| {
-        other(match from {
-            Some(from) => format!("no member {from} runs"),
-            None => "no other member runs; start one, or join with --snapshot FILE".to_owned(),
-        })
-    })
+    running.sort();
+    match (running.is_empty(), from) {
+        (false, _) => Ok(running.into_iter().rev().map(|(_, name)| name).collect()),
+        (true, Some(from)) => Err(other(format!("no member {from} runs"))),
+        (true, None) => Err(other("no other member runs; start one, or join with --snapshot FILE")),
+    }
 }
 
 /// Begins a member with the news of a snapshot, if the log and the settings of the others fit them.
@@ -277,7 +292,9 @@ fn begin(
     position: &LogPosition,
 ) -> Result<(), MemberError> {
     connected.check(config, Some((position.cluster, position.created)))?;
-    if connected.facts.first > position.sequence + 1 {
+    // As it is now: the snapshot may have taken long.
+    let facts = patiently(|| connected.engine.facts()).map_err(MemberError::Engine)?;
+    if facts.first > position.sequence + 1 {
         return Err(other(format!(
             "the snapshot is too old: the log no longer has what came after it; {ANOTHER}"
         )));
@@ -488,5 +505,19 @@ pub fn check_engine_version(version: &str) -> Result<(), MemberError> {
     match is_recent(version) {
         true => Ok(()),
         false => Err(MemberError::Unsafe(vec![EngineFault::Version(version.to_owned())])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_that_differ_from_the_snapshot_are_refused_unless_some_were_left_out() {
+        let report = |is_same, displaced| RestoreReport { is_same, displaced, ..RestoreReport::default() };
+        assert!(refuse_another_site(&report(Some(false), 0)).is_err());
+        for fitting in [report(Some(true), 0), report(None, 0), report(Some(false), 3)] {
+            refuse_another_site(&fitting).unwrap();
+        }
     }
 }

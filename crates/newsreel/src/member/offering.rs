@@ -33,27 +33,28 @@ pub(super) fn offer_snapshots(
 
 /// Writes a snapshot on a thread of its own.
 fn begin(offer: &Arc<SnapshotOffer>, spool: &Weak<Spool>, wanted: WantedSnapshot) {
-    let (offer, spool) = (offer.clone(), spool.clone());
-    let write = move || {
-        let written = spool.upgrade().map(|spool| spool.snapshots().write_for_now(&wanted.file));
-        match written {
-            Some(Ok(report)) => {
-                info!(
-                    articles = report.articles,
-                    bytes = report.bytes,
-                    "snapshot written for another member"
-                );
-                offer.written(&wanted);
-            }
-            Some(Err(error)) => {
-                warn!(%error, "cannot write a snapshot for another member");
-                offer.failed(&wanted, &error.to_string());
-            }
-            None => offer.failed(&wanted, "the server is stopping"),
-        }
+    let (spool, wanted) = (spool.clone(), Arc::new(wanted));
+    let write = {
+        let (offer, wanted) = (offer.clone(), wanted.clone());
+        move || write(&offer, &spool, &wanted)
     };
-    // Without a thread the other member waits, and gives up.
     if let Err(error) = std::thread::Builder::new().name("cluster-snapshot".into()).spawn(write) {
         warn!(%error, "cannot start a thread for a snapshot");
+        offer.failed(&wanted, &error.to_string());
+    }
+}
+
+fn write(offer: &SnapshotOffer, spool: &Weak<Spool>, wanted: &WantedSnapshot) {
+    let written = spool.upgrade().map(|spool| spool.snapshots().write_for_now(&wanted.file));
+    match written {
+        Some(Ok(report)) => {
+            info!(articles = report.articles, bytes = report.bytes, "snapshot written for another member");
+            offer.written(wanted);
+        }
+        Some(Err(error)) => {
+            warn!(%error, "cannot write a snapshot for another member");
+            offer.failed(wanted, &error.to_string());
+        }
+        None => offer.failed(wanted, "the server is stopping"),
     }
 }
