@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Events of the engine that wait to be handled; beyond that the engine waits.
 pub const EVENTS_MAX: usize = 1 << 12;
+/// Bytes of messages that wait to be handled; beyond that the engine waits, too.
+const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Time for which a reader waits for a fresh answer.
 const FRESH_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Events handled before messages are sent again.
@@ -67,7 +69,36 @@ struct Inbox {
     proposals: VecDeque<WaitingSections>,
     fresh: Vec<Arc<Waiter>>,
     events: VecDeque<EngineEvent>,
+    /// Bytes of the messages among the events.
+    event_bytes: usize,
     is_ending: bool,
+}
+
+impl Inbox {
+    fn is_full(&self) -> bool {
+        self.events.len() >= EVENTS_MAX || self.event_bytes >= EVENT_BYTES_MAX
+    }
+
+    fn push(&mut self, event: EngineEvent) {
+        self.event_bytes += bytes_of(&event);
+        self.events.push_back(event);
+    }
+
+    /// Takes the next events.
+    fn take_some(&mut self) -> Vec<EngineEvent> {
+        let some = self.events.len().min(EVENTS_AT_ONCE);
+        let events: Vec<EngineEvent> = self.events.drain(..some).collect();
+        self.event_bytes -= events.iter().map(bytes_of).sum::<usize>();
+        events
+    }
+}
+
+/// Returns the length of the message of an event, if it is one.
+fn bytes_of(event: &EngineEvent) -> usize {
+    match event {
+        EngineEvent::Message(message) => message.bytes.len(),
+        _ => 0,
+    }
 }
 
 /// Status of a member.
@@ -206,10 +237,10 @@ impl MemberHandle {
     /// Hands over an event of the engine; waits while too many do.
     pub fn tell(&self, event: EngineEvent) {
         let mut inbox = self.inbox.lock();
-        while inbox.events.len() >= EVENTS_MAX && !inbox.is_ending {
+        while inbox.is_full() && !inbox.is_ending {
             inbox.wait(&self.room);
         }
-        inbox.events.push_back(event);
+        inbox.push(event);
         drop(inbox);
         self.world.wake();
     }
@@ -291,8 +322,7 @@ impl MemberHandle {
                 break;
             }
             let (new, asked) = (std::mem::take(&mut inbox.proposals), std::mem::take(&mut inbox.fresh));
-            let some = inbox.events.len().min(EVENTS_AT_ONCE);
-            let events: Vec<EngineEvent> = inbox.events.drain(..some).collect();
+            let events = inbox.take_some();
             let has_more = !inbox.events.is_empty();
             drop(inbox);
             self.room.notify_all();
@@ -481,6 +511,7 @@ fn trouble_of(not: &NotCommitted) -> SpoolTrouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::EngineMessage;
     use crate::machine::MachineWorld;
     use crate::message::{ClusterId, MessageTag};
     use bytes::Bytes;
@@ -546,6 +577,26 @@ mod tests {
         let _after = ask();
         for _ in 0..2 {
             assert_eq!(answers.recv_timeout(Duration::from_secs(20)), Ok(false));
+        }
+    }
+
+    #[test]
+    fn messages_that_wait_are_bounded_by_their_number_and_by_their_bytes() {
+        let message = |bytes: &Bytes| {
+            EngineEvent::Message(EngineMessage { sequence: 1, time: 1, bytes: bytes.clone() })
+        };
+        for (bytes, most) in [(1 << 20, 16), (100, EVENTS_MAX)] {
+            let (mut inbox, bytes) = (Inbox::default(), Bytes::from(vec![0; bytes]));
+            while !inbox.is_full() {
+                inbox.push(message(&bytes));
+            }
+            assert_eq!(inbox.events.len(), most);
+            inbox.take_some();
+            assert!(!inbox.is_full());
+            while !inbox.events.is_empty() {
+                inbox.take_some();
+            }
+            assert_eq!(inbox.event_bytes, 0);
         }
     }
 }
