@@ -154,8 +154,8 @@ struct WaitersOfThread<'a> {
     proposals: BTreeMap<ProposalId, Arc<Waiter>>,
     /// Fresh questions, each with the time until which it waits.
     fresh: BTreeMap<u64, (Arc<Waiter>, Duration)>,
-    /// Like `fresh`, for proposed marks.
-    marks: VecDeque<(Arc<Waiter>, Duration)>,
+    /// Proposed marks, each with the time until which a reader waits for it.
+    marks: VecDeque<(ProposalId, Duration)>,
 }
 
 impl<'a> WaitersOfThread<'a> {
@@ -280,7 +280,7 @@ impl MemberHandle {
     }
 
     /// Waits until everything is applied that the log has now, for 2 seconds at most; returns false if that
-    /// did not suffice.
+    /// did not suffice. While the engine does not answer, only the first callers wait.
     pub fn freshen(&self) -> bool {
         let waiter = Arc::new(Waiter::default());
         let mut inbox = self.inbox.lock();
@@ -315,6 +315,8 @@ impl MemberHandle {
     pub fn run(&self, mut member: Member) {
         let mut waiters = WaitersOfThread::of(self);
         let WaitersOfThread { proposals, fresh, marks, .. } = &mut waiters;
+        // When a reader began to wait in vain, until the engine answers again.
+        let mut silent_since: Option<Duration> = None;
         loop {
             let now = self.world.now();
             let mut inbox = self.inbox.lock();
@@ -327,12 +329,20 @@ impl MemberHandle {
             drop(inbox);
             self.room.notify_all();
             events.into_iter().for_each(|event| member.handle(event, now));
+            let answered_at = member.reach().map(|(_, at)| at);
+            silent_since.take_if(|since| answered_at.is_some_and(|at| at > *since));
+            let mut late = 0;
             for WaitingSections { sections, waiter, is_mark } in new {
-                if is_mark {
-                    marks.push_back((waiter.clone(), now + FRESH_WAIT_MAX));
+                if is_mark && silent_since.is_some() {
+                    late += 1;
+                    waiter.tell(Err(NotCommitted::NoQuorum));
+                    continue;
                 }
                 match member.propose(sections, now) {
-                    Ok(id) => drop(proposals.insert(id, waiter)),
+                    Ok(id) => {
+                        proposals.insert(id, waiter);
+                        marks.extend(is_mark.then_some((id, now + FRESH_WAIT_MAX)));
+                    }
                     Err(not) => waiter.tell(Err(not)),
                 }
             }
@@ -340,6 +350,11 @@ impl MemberHandle {
                 // Readers are answered from what is here.
                 if member.is_still() {
                     waiter.tell(Err(NotCommitted::Stopped));
+                    continue;
+                }
+                if silent_since.is_some() {
+                    late += 1;
+                    waiter.tell(Err(NotCommitted::NoQuorum));
                     continue;
                 }
                 fresh.insert(member.ask_fresh(), (waiter, now + FRESH_WAIT_MAX));
@@ -357,19 +372,34 @@ impl MemberHandle {
                 let answer = Ok((Vec::new(), CommitTicket::default()));
                 fresh.remove(&id).into_iter().for_each(|(waiter, _)| waiter.tell(answer.clone()));
             }
-            let late: Vec<u64> =
-                fresh.iter().filter(|(_, (_, until))| *until <= now).map(|(id, _)| *id).collect();
-            for id in &late {
-                member.forget_fresh(*id);
-                fresh.remove(id).into_iter().for_each(|(waiter, _)| waiter.tell(Err(NotCommitted::InDoubt)));
-            }
-            while marks.front().is_some_and(|(_, until)| *until <= now) {
+            let mut in_vain: Vec<(Arc<Waiter>, Duration)> = Vec::new();
+            fresh.retain(|id, (waiter, until)| {
+                let is_late = *until <= now;
+                if is_late {
+                    member.forget_fresh(*id);
+                    in_vain.push((waiter.clone(), *until));
+                }
+                !is_late
+            });
+            while let Some((id, until)) = marks.pop_front_if(|(_, until)| *until <= now) {
                 // Those that were answered in time wait no longer.
-                marks.pop_front().into_iter().for_each(|(waiter, _)| waiter.tell(Err(NotCommitted::InDoubt)));
+                in_vain.extend(proposals.remove(&id).map(|waiter| (waiter, until)));
             }
-            self.note_status(&mut member, late.len() as u64);
+            for (waiter, until) in in_vain {
+                late += 1;
+                let since = until.saturating_sub(FRESH_WAIT_MAX);
+                if answered_at.is_none_or(|at| at <= since) {
+                    silent_since = Some(since);
+                }
+                waiter.tell(Err(NotCommitted::InDoubt));
+            }
+            self.note_status(&mut member, late);
             if !has_more {
-                let fresh_until = fresh.values().chain(&*marks).map(|(_, until)| *until).min();
+                let fresh_until = fresh
+                    .values()
+                    .map(|(_, until)| *until)
+                    .chain(marks.front().map(|(_, until)| *until))
+                    .min();
                 let until = [member.next_event(), fresh_until].into_iter().flatten().min();
                 self.world.wait(until.unwrap_or(now + FRESH_WAIT_MAX));
             }
@@ -512,7 +542,9 @@ fn trouble_of(not: &NotCommitted) -> SpoolTrouble {
 mod tests {
     use super::*;
     use crate::engine::EngineMessage;
+    use crate::fold::tests::{CREATED, fold_on};
     use crate::machine::MachineWorld;
+    use crate::memory::{MemoryClient, MemoryEngine};
     use crate::message::{ClusterId, MessageTag};
     use bytes::Bytes;
     use disk::SimDisk;
@@ -597,6 +629,118 @@ mod tests {
                 inbox.take_some();
             }
             assert_eq!(inbox.event_bytes, 0);
+        }
+    }
+
+    /// A world whose time passes when a test says so.
+    #[derive(Debug, Default)]
+    struct HeldWorld {
+        /// Time, and whether the waiting thread was woken.
+        state: Innermost<(Duration, bool)>,
+        changed: Condvar,
+    }
+
+    impl World for HeldWorld {
+        fn now(&self) -> Duration {
+            self.state.lock().0
+        }
+
+        fn unix_secs(&self) -> u32 {
+            1_000
+        }
+
+        fn random(&self) -> u64 {
+            1
+        }
+
+        fn wait(&self, until: Duration) {
+            let mut state = self.state.lock();
+            while !std::mem::take(&mut state.1) && state.0 < until {
+                state.wait(&self.changed);
+            }
+        }
+
+        fn wake(&self) {
+            self.state.lock().1 = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// A member at work, whose engine and time move by calls of [`WorkingMember::turn`].
+    struct WorkingMember {
+        engine: MemoryEngine,
+        client: Arc<MemoryClient>,
+        world: Arc<HeldWorld>,
+        handle: Arc<MemberHandle>,
+    }
+
+    impl WorkingMember {
+        fn turn(&self) {
+            while let Some(append) = self.engine.take(0) {
+                let sequence = self.engine.take_effect(&append);
+                self.engine.answer(&append, sequence);
+            }
+            while let Some(event) = self.client.next_event(false) {
+                self.handle.tell(event);
+            }
+            self.world.state.lock().0 += Duration::from_millis(50);
+            self.world.wake();
+        }
+
+        /// Asks for a fresh answer; the receiver gets whether it is one.
+        fn ask(&self, is_strict: bool) -> mpsc::Receiver<bool> {
+            let (to, answer) = mpsc::channel();
+            let handle = self.handle.clone();
+            std::thread::spawn(move || {
+                to.send(if is_strict { handle.freshen_strictly() } else { handle.freshen() })
+            });
+            answer
+        }
+
+        /// Asks, and lets time pass until that is answered.
+        fn is_fresh(&self, is_strict: bool) -> bool {
+            let answer = self.ask(is_strict);
+            loop {
+                match answer.try_recv() {
+                    Ok(is_fresh) => return is_fresh,
+                    Err(mpsc::TryRecvError::Disconnected) => panic!("the reader has failed"),
+                    Err(mpsc::TryRecvError::Empty) => self.turn(),
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn while_the_engine_does_not_answer_only_the_first_readers_wait() {
+        for is_strict in [false, true] {
+            let engine = MemoryEngine::new(CREATED);
+            let (client, world) = (Arc::new(engine.connect()), Arc::new(HeldWorld::default()));
+            let fold = fold_on(&SimDisk::new());
+            let (handle, member) = MemberHandle::new(fold, client.clone(), world.clone(), 1, "m", 1).unwrap();
+            let site = WorkingMember { engine, client, world, handle: handle.clone() };
+            let driver = std::thread::spawn(move || handle.run(member));
+            let recovers = || (0..10_000).any(|_| site.is_fresh(is_strict));
+            assert!(recovers());
+            site.engine.set_quorum(false);
+            assert!(!site.is_fresh(is_strict));
+            for _ in 0..100 {
+                // No time passes meanwhile.
+                let answer = site.ask(is_strict).recv_timeout(Duration::from_secs(20));
+                assert_eq!(answer, Ok(false));
+            }
+            assert!(site.handle.status().stale_reads >= 100);
+            site.engine.set_quorum(true);
+            site.turn();
+            let recovers = || {
+                (0..10_000).any(|_| {
+                    site.turn();
+                    site.is_fresh(is_strict)
+                })
+            };
+            assert!(recovers());
+            site.handle.end();
+            driver.join().unwrap();
         }
     }
 }
