@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod gathered;
+mod hold;
 mod index;
 mod log;
 mod old;
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use disk::Disk;
 use disk::Progress;
+pub use hold::HistoryHold;
 use index::{HistoryIndex, IndexGrowth, IndexReader};
 use log::{HistoryLog, LogTail};
 pub use old::OldLog;
@@ -83,6 +85,8 @@ struct HistoryWriter {
     reserved: usize,
     /// Sum of the Message-IDs that are not forgotten.
     sum: SetSum,
+    /// First record of each [`HistoryHold`].
+    held: Vec<u64>,
 }
 
 impl History {
@@ -139,6 +143,7 @@ impl History {
                 tail: LogTail::default(),
                 reserved: 0,
                 sum: SetSum::default(),
+                held: Vec::new(),
             }),
             replacing: Ordered::new(()),
             disk,
@@ -222,8 +227,17 @@ impl History {
         read: impl Fn(u64) -> Option<RecordWords>,
     ) -> Option<HistoryRecord> {
         let words = read(number).filter(|words| record::raw_key_bits(words) == record::key_bits(key))?;
-        record::decode(&words, number).or_else(|| {
-            // Damaged, or just being overwritten.
+        self.decode(&words, number, read)
+    }
+
+    /// Decodes a record; one that is not whole is damaged, or just being overwritten, and is read again.
+    fn decode(
+        &self,
+        words: &RecordWords,
+        number: u64,
+        read: impl Fn(u64) -> Option<RecordWords>,
+    ) -> Option<HistoryRecord> {
+        record::decode(words, number).or_else(|| {
             let _whole = self.replacing.lock();
             record::decode(&read(number)?, number)
         })
@@ -236,7 +250,7 @@ impl History {
     /// The disk's error when a file had to grow; then nothing was inserted.
     pub fn insert(&self, key: ArticleKey, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
-        let HistoryWriter { growth, tail, reserved, sum } = &mut *writer;
+        let HistoryWriter { growth, tail, reserved, sum, .. } = &mut *writer;
         let living = self.living();
         let number = living.end;
         if number >= RECORDS_MAX {
@@ -519,8 +533,8 @@ impl History {
         Some(ArticleKey(found.key_bits))
     }
 
-    /// Forgets all records below `first_live_record` and removes the files of the log that hold no others.
-    /// Must not exceed the `next_record` of the checkpoint stored last: the files with a checkpoint's newest
+    /// Forgets all records below `first_live_record` and removes the files of the log that hold no others, and
+    /// none of a [`HistoryHold`]. Must not exceed the `next_record` of the checkpoint stored last: the files with a checkpoint's newest
     /// records must stay.
     ///
     /// # Errors
@@ -530,11 +544,12 @@ impl History {
             let mut writer = self.writer.lock();
             let living = self.living();
             let first = first_live_record.clamp(living.start, living.end);
-            self.first_record.store(first, Ordering::Release);
             let before = self.first_known.fetch_max(first, Ordering::AcqRel);
             let gone = self.sum_of(before..first.max(before));
             writer.sum.take(gone.unwrap_or_default().0);
-            self.log.drop_before(first)
+            let kept = writer.held.iter().fold(first, |kept, held| kept.min(*held));
+            self.first_record.store(kept, Ordering::Release);
+            self.log.drop_before(kept)
         };
         old.iter().try_for_each(|path| self.disk.remove(path))
     }

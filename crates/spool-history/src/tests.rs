@@ -369,6 +369,32 @@ fn expiry_by_time_removes_whole_segments() {
     assert_eq!(history.lookup(&key(5)), HistoryLookup::Remembered { arrived: 7 });
 }
 
+#[test]
+fn records_that_are_held_stay_in_the_log_and_are_forgotten_all_the_same() {
+    let scratch = Scratch::new();
+    let checkpoint = filled(&scratch);
+    let history = scratch.open(1, checkpoint, SMALL).unwrap();
+    let segments = || scratch.names().iter().filter(|n| n.ends_with(".ring")).count();
+    let (all, earlier) = (segments(), history.hold());
+    history.forget_before(130);
+    let later = history.hold();
+    assert_eq!((earlier.first(), later.first()), (0, 130));
+    history.expire_before(130).unwrap();
+    assert_eq!((segments(), history.lookup(&key(129))), (all, HistoryLookup::None));
+    assert_eq!(history.checkpoint(), RecordRange { first_record: 130, next_record: 300 });
+    let places: Vec<_> = earlier
+        .records([7, 128, 131])
+        .map(|(n, record)| (n, record.unwrap().token == Some(token(n))))
+        .collect();
+    assert_eq!(places, [(7, true), (128, true), (131, true)]);
+    drop(earlier);
+    history.expire_before(200).unwrap();
+    assert_eq!((segments(), later.records([130]).next().unwrap().1.is_some()), (3, true));
+    drop(later);
+    history.expire_before(200).unwrap();
+    assert_eq!((segments(), history.lookup(&key(200))), (2, expected(200)));
+}
+
 /// Readers concurrent with the writer find every insert, with one of its two tokens and never a mixture.
 #[test]
 fn readers_run_concurrently_with_the_writer() {
