@@ -545,10 +545,10 @@ mod tests {
     use crate::fold::tests::{CREATED, fold_on};
     use crate::machine::MachineWorld;
     use crate::memory::{MemoryClient, MemoryEngine};
-    use crate::message::{ClusterId, MessageTag};
+    use crate::message::MessageTag;
     use bytes::Bytes;
     use disk::SimDisk;
-    use spool::{FiledArticle, MethodKind, SpoolConfig, Token};
+    use spool::{FiledArticle, MethodKind, Token};
     use std::sync::mpsc;
 
     #[test]
@@ -586,11 +586,7 @@ mod tests {
 
     #[test]
     fn no_session_waits_for_a_thread_that_has_panicked() {
-        let config = SpoolConfig::new(std::path::Path::new("/s"));
-        let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config, &()).unwrap();
-        Fold::begin(&spool, &LogPosition::after(ClusterId([1; 8]), 7, 0, 0)).unwrap();
-        let fold = Fold::open(Arc::new(spool)).unwrap();
-        let world = Arc::new(MachineWorld::default());
+        let (fold, world) = (fold_on(&SimDisk::new()), Arc::new(MachineWorld::default()));
         let (handle, member) = MemberHandle::new(fold, Arc::new(Panicking), world, 1, "m", 1).unwrap();
         let (answer, answers) = mpsc::channel();
         let ask = || {

@@ -601,13 +601,6 @@ impl History {
         known.end - known.start
     }
 
-    /// Returns the records of a range that are not forgotten, without damaged ones.
-    pub fn records(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, HistoryRecord)> + use<> {
-        let (known, segments) = (self.known(), self.log.snapshot());
-        let numbers = numbers.start.max(known.start)..numbers.end.min(known.end);
-        numbers.filter_map(move |number| Some((number, record::decode(&segments.read(number)?, number)?)))
-    }
-
     /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is
     /// damaged.
     pub fn for_each(&self, from: u64, visit: &mut dyn FnMut(u64, Option<HistoryRecord>)) {

@@ -1,7 +1,9 @@
 //! Bugs planted in the writer's own state: inconsistent state is not acknowledged, and nothing acknowledged
 //! is lost. Changes that are refused.
 
-use crate::index::change::{ArticleGroups, Change, ChangeOutcome, Criteria, GroupUpdate, NewArticle};
+use crate::index::change::{
+    ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, NewArticle,
+};
 use crate::index::fold::SITES_MAX;
 use crate::index::groups::{GroupChange, NewGroup};
 use crate::index::hidden::COUNT_MAX;
@@ -10,6 +12,8 @@ use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
 use crate::spool::maker::ChangeMaker as _;
+use crate::spool::snapshot::restore::{RestoreTarget, restore};
+use crate::write::leaving::ExpiryRow;
 use disk::ReadMode;
 use disk::{Disk, SimDisk};
 use netnews::Article;
@@ -50,9 +54,10 @@ fn id(n: u64) -> String {
     format!("<{n}@test.example>")
 }
 
-/// Applies the filing of articles of the group with number 0, of which some are hidden; returns the outcomes.
+/// Applies the filing of articles of these groups, of which some are hidden; returns the outcomes.
 fn file(
     spool: &Spool,
+    groups: &[&[u8]],
     all: impl IntoIterator<Item = (u64, bool)>,
 ) -> Result<Vec<ChangeOutcome>, SpoolTrouble> {
     let texts = |(n, is_hidden): (u64, bool)| {
@@ -75,7 +80,7 @@ fn file(
             pieces,
             header_bytes: wire.find("\r\n\r\n").unwrap() + 4,
             message_id_at: wire.find('<').unwrap(),
-            groups: ArticleGroups::Named(&[b"test"]),
+            groups: ArticleGroups::Named(groups),
             numbers: &[],
             fields: OverviewFields::of(&article, id.as_bytes()),
             arrived: 1_795_000_000,
@@ -91,7 +96,11 @@ fn file(
 
 /// Commits article `n` of the group with number 0, and waits until it may be acknowledged.
 fn commit(spool: &Spool, n: u64) -> Result<(), SpoolTrouble> {
-    let outcomes = file(spool, [(n, false)])?;
+    commit_to(spool, n, &[b"test"])
+}
+
+fn commit_to(spool: &Spool, n: u64, groups: &[&[u8]]) -> Result<(), SpoolTrouble> {
+    let outcomes = file(spool, groups, [(n, false)])?;
     assert!(matches!(outcomes.as_slice(), [ChangeOutcome::Filed(_)]), "{outcomes:?}");
     spool.settle()
 }
@@ -265,7 +274,8 @@ fn what_one_too_many_hidden_articles_become_depends_not_on_what_is_applied_toget
     let filings = |at_once: usize| {
         let (spool, ..) = filled(MethodKind::Cnfs);
         let all: Vec<(u64, bool)> = (20..50).map(|n| (n, n % 3 == 0)).collect();
-        let outcomes = all.chunks(at_once).flat_map(|some| file(&spool, some.iter().copied()).unwrap());
+        let outcomes =
+            all.chunks(at_once).flat_map(|some| file(&spool, &[b"test"], some.iter().copied()).unwrap());
         let is_filed = |outcome| matches!(outcome, ChangeOutcome::Filed(_));
         outcomes.map(is_filed).collect::<Vec<bool>>()
     };
@@ -282,7 +292,7 @@ fn an_article_of_a_log_that_has_no_room_keeps_all_after_it_from_being_filed() {
     (tree.file_bytes, tree.files_max) = (4 << 10, 1);
     let spool = open(&SimDisk::new(), &config);
     spool.add_groups(&[NewGroup { name: "test".into(), ..NewGroup::default() }]).unwrap();
-    let alone = file(&spool, (0..40).map(|n| (n, false))).unwrap();
+    let alone = file(&spool, &[b"test"], (0..40).map(|n| (n, false))).unwrap();
     let filed = alone.iter().take_while(|outcome| matches!(outcome, ChangeOutcome::Filed(_))).count();
     assert!((4..30).contains(&filed) && alone[filed..].iter().all(|outcome| *outcome == ChangeOutcome::Full));
 
@@ -290,8 +300,61 @@ fn an_article_of_a_log_that_has_no_room_keeps_all_after_it_from_being_filed() {
     spool.add_groups(&[NewGroup { name: "test".into(), ..NewGroup::default() }]).unwrap();
     spool.apply(1, &[Change::Position { record: b"here" }], &mut Vec::new()).unwrap();
     for _ in 0..2 {
-        assert_eq!(file(&spool, (0..40).map(|n| (n, false))).unwrap_err().kind, TroubleKind::Full);
+        assert_eq!(
+            file(&spool, &[b"test"], (0..40).map(|n| (n, false))).unwrap_err().kind,
+            TroubleKind::Full
+        );
         let is_known = |n: &u64| spool.is_known(&spool.key(id(*n).as_bytes()));
         assert_eq!((0..40).filter(is_known).collect::<Vec<u64>>(), (0..filed as u64).collect::<Vec<_>>());
+    }
+}
+
+/// Acts when the first records of a snapshot are written.
+struct AtFirstRecords<'a>(&'a (dyn Fn() + Send + Sync));
+
+impl disk::Progress for AtFirstRecords<'_> {
+    fn start(&self, _: &str, _: u64) {}
+    fn step(&self, _: u64) {
+        (self.0)();
+    }
+    fn finish(&self) {}
+}
+
+#[test]
+fn expiry_rows_that_wait_are_applied_before_a_snapshot_begins_and_ends() {
+    for is_at_the_end in [false, true] {
+        let (spool, disk, mut config) = filled(MethodKind::AppendOnly);
+        spool.add_groups(&[NewGroup { name: "other".into(), ..NewGroup::default() }]).unwrap();
+        let (groups, article): (&[&[u8]], u64) = (&[b"test", b"other"], 10);
+        commit_to(&spool, article, groups).unwrap();
+        // More than are left for the end.
+        for n in 1_000..1_300 {
+            let id = id(n);
+            let id = ArticleIdent::Id(id.as_bytes());
+            spool.commit_one(Change::Remember { id, arrived: 1_795_000_000 }).unwrap();
+        }
+        let key = spool.key(id(article).as_bytes());
+        let Lookup::Present(token) = spool.lookup(&key) else { panic!("the article is not there") };
+        let expire = || {
+            let (gone, numbers) = (false, vec![(spool.group_id(b"other").unwrap(), 1)]);
+            let mut writer = spool.writer.lock();
+            writer.journal.push(&JournalRow::Expire { key, token, gone, numbers: numbers.clone() });
+            writer.write_unsynced().unwrap();
+            writer.leaving.push_back(ExpiryRow { key, token, gone, numbers });
+            writer.leaving_upto = writer.journal.end();
+        };
+        let let_go = || spool.writer.lock().let_all_go().unwrap();
+        let (before, meanwhile): (&dyn Fn(), &(dyn Fn() + Send + Sync)) =
+            if is_at_the_end { (&|| (), &expire) } else { (&expire, &let_go) };
+        before();
+        let file = std::path::Path::new("/snapshot");
+        spool.snapshots().write(file, &|| false, &AtFirstRecords(meanwhile)).unwrap();
+        let digest = spool.digest();
+        drop(spool);
+        config.dir = "/r".into();
+        config.classes[0].tree.path = "/r/kept".into();
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let report = restore(disk, config, file, RestoreTarget::New, &()).unwrap();
+        assert_eq!((report.is_same, report.digest), (Some(true), digest), "{is_at_the_end}: {report:?}");
     }
 }

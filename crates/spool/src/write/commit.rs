@@ -604,9 +604,7 @@ impl SpoolWriter {
             // A restart must not begin with an incomplete index.
             return Err(io::Error::other(text.clone()));
         }
-        while !self.leaving.is_empty() {
-            self.let_go().map_err(|trouble| io::Error::other(trouble.text))?;
-        }
+        self.let_all_go()?;
         let volumes = self.folds.shared.volumes.load_full();
         self.folds.shared.removals.finish(&volumes)?;
         let dir = self.folds.shared.config.dir.join("index");
@@ -622,6 +620,15 @@ impl SpoolWriter {
         self.groups.begin();
         let groups = (self.groups.clone(), self.groups_state());
         self.sync.hand_over(CheckpointHandover { taken, groups, dead_journals, forget_before });
+        Ok(())
+    }
+
+    /// Applies the expiry rows that are written, so that the indexes are those of the journal's end. Files of
+    /// single articles are removed afterwards.
+    pub fn let_all_go(&mut self) -> io::Result<()> {
+        while !self.leaving.is_empty() {
+            self.let_go().map_err(|trouble| io::Error::other(trouble.text))?;
+        }
         Ok(())
     }
 
@@ -759,7 +766,11 @@ impl SpoolWriter {
         let living = shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token));
         let first_alive = if living < old { shared.history.arrival_of(living) } else { None };
         let ids_before = first_alive.unwrap_or(notes_before);
-        let row = JournalRow::Forgotten { at: seconds(at), ids_before, notes_before };
+        self.forget_as(JournalRow::Forgotten { at: seconds(at), ids_before, notes_before })
+    }
+
+    /// Forgets the Message-IDs and notes that a row names.
+    pub fn forget_as(&mut self, row: JournalRow<'_>) -> Result<(), SpoolTrouble> {
         self.journal.push(&row);
         self.write_unsynced().inspect_err(|_| self.journal.discard())?;
         self.folds.apply(&row).map_err(|e| self.sync.stop(trouble("forget Message-IDs", &e)))

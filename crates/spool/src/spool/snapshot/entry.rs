@@ -20,6 +20,7 @@ mod kind {
     /// Bit of kinds that a program may ignore if it does not know them.
     pub const MAY_BE_IGNORED: u8 = 0x80;
     pub const POSITION: u8 = MAY_BE_IGNORED | 1;
+    pub const FORGOTTEN: u8 = MAY_BE_IGNORED | 2;
 }
 
 /// A group as a snapshot has it.
@@ -65,6 +66,9 @@ pub(crate) enum SnapshotEntry<'a> {
     End { articles: u64, ids: u64, forgotten_at: u32, digest: Option<u128> },
     /// Record of the position in a shared log at the end.
     Position { record: &'a [u8] },
+    /// Message-IDs of this file that arrived before this time were forgotten while it was written, if it is
+    /// not 0. Without this entry they follow from the time of the last entry.
+    Forgotten { ids_before: u32 },
     /// An entry of a kind that may be ignored.
     Ignored,
 }
@@ -139,6 +143,10 @@ impl<'a> SnapshotEntry<'a> {
                 out.push(kind::POSITION);
                 put_bytes(record, out);
             }
+            Self::Forgotten { ids_before } => {
+                out.push(kind::FORGOTTEN);
+                out.extend_from_slice(&ids_before.to_le_bytes());
+            }
             Self::Ignored => {}
         }
     }
@@ -181,6 +189,7 @@ impl<'a> SnapshotEntry<'a> {
                 Self::End { articles, ids, forgotten_at, digest }
             }
             kind::POSITION => Self::Position { record: r.bytes()? },
+            kind::FORGOTTEN => Self::Forgotten { ids_before: r.u32()? },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored,
             _ => return None,
         })
@@ -245,6 +254,7 @@ mod tests {
             SnapshotEntry::Hide { message_id: b"<a@b>", since: 5, by: b"operator", reason: b"" },
             SnapshotEntry::Note { kind: NoteKind::EarlyHide, since: 5, key: b"k", value: b"v" },
             SnapshotEntry::Position { record: b"here" },
+            SnapshotEntry::Forgotten { ids_before: 9 },
             SnapshotEntry::End { articles: 1, ids: 2, forgotten_at: 3, digest: Some(1 << 100) },
             SnapshotEntry::End { articles: 1, ids: 2, forgotten_at: 3, digest: None },
         ];

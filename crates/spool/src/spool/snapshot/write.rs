@@ -1,9 +1,10 @@
 //! Writing a snapshot of an open spool.
 //!
 //! History is read from its first record to its last, without any lock, while articles arrive and leave: each
-//! record becomes an article or a remembered id. The end is written under the writer's lock: what has left
-//! since, the groups, what is hidden, notes, the digest. A snapshot that was interrupted is continued after
-//! its last whole frame, as long as the journal still has what happened since its beginning.
+//! record becomes an article or a remembered id. What has left since is written without the lock, too; under
+//! it follow what has left since then, the groups, what is hidden, notes, the digest. Meanwhile history keeps
+//! its records, also those that are forgotten. A snapshot that was interrupted is continued after its last
+//! whole frame before what has left, as long as the journal still has what happened since its beginning.
 
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, SnapshotWriter};
@@ -21,14 +22,18 @@ use spool_base::error::{SpoolError, SpoolTrouble, TroubleKind};
 use spool_base::ids::GroupId;
 use spool_base::key::ArticleKey;
 use spool_base::note::NoteKind;
-use spool_history::HistoryRecord;
+use spool_history::{HistoryHold, HistoryLookup, HistoryRecord};
 use spool_journal::{JournalReader, JournalRow};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// An article of which not even the Message-ID is known any more cannot be taken back from the file.
-const FORGOTTEN: &str = "the oldest articles were forgotten meanwhile; remove the file and begin again";
+/// The file would have such an article with its old numbers.
+const CAME_AGAIN: &str =
+    "an article was forgotten and has come again meanwhile; remove the file and begin again";
+/// What has left some of its groups, and what was forgotten, is known from the journal alone.
+const ROWS_MISSING: &str =
+    "the journal does not have everything since the beginning; remove the file and begin again";
 /// Records of history that are read together.
 const RECORDS_TOGETHER: u64 = 1_024;
 /// Records that may be left for the end, under the writer's lock.
@@ -41,7 +46,7 @@ pub struct SnapshotReport {
     pub articles: u64,
     /// Message-IDs without an article in the file.
     pub ids: u64,
-    /// Articles that could not be read; their Message-IDs are in the file.
+    /// Articles that could not be read, whose Message-IDs are in the file, and damaged records of history.
     pub unreadable: u64,
     /// Articles that are in no group any more, of classes that keep; their Message-IDs are in the file.
     pub in_no_group: u64,
@@ -84,6 +89,10 @@ struct SnapshotRun<'a> {
     out: SnapshotWriter,
     /// Position of the journal at the beginning.
     position: u64,
+    /// Position of the journal up to which the file has what has left.
+    left_upto: u64,
+    /// Keeps the records of history that are in the file.
+    history: HistoryHold<'a>,
     /// Next record of history.
     next: u64,
     /// Records whose article is in the file.
@@ -92,6 +101,10 @@ struct SnapshotRun<'a> {
     ids: u64,
     /// Groups that the file names, with their ids: another one may get the name of one that is removed.
     groups: HashMap<String, GroupId>,
+    /// Message-IDs that were forgotten one by one since the beginning.
+    forgotten: Vec<ArticleKey>,
+    /// Time before which the Message-IDs had arrived that were forgotten since the beginning.
+    ids_before: u32,
     buf: ArticleBuf,
     report: SnapshotReport,
 }
@@ -179,8 +192,10 @@ impl<'s> Snapshots<'s> {
         run.out.begin()?;
         // Rows are written whole while the writer is held.
         let time = {
-            let writer = self.writer.lock();
+            let mut writer = self.writer.lock();
+            writer.let_all_go()?;
             run.position = writer.journal.end();
+            run.left_upto = run.position;
             u32::try_from(writer.folds.time).unwrap_or(u32::MAX)
         };
         let (secret, position) = (*self.shared.hasher.secret(), run.position);
@@ -189,15 +204,20 @@ impl<'s> Snapshots<'s> {
     }
 
     fn run_of(&self, out: SnapshotWriter) -> SnapshotRun<'s> {
-        let first = self.shared.history.checkpoint().first_record;
+        let history = self.shared.history.hold();
+        let first = history.first();
         SnapshotRun {
             spool: *self,
             out,
             position: 0,
+            left_upto: 0,
+            history,
             next: first,
             articles: RecordBits { from: first, ..RecordBits::default() },
             ids: 0,
             groups: HashMap::new(),
+            forgotten: Vec::new(),
+            ids_before: 0,
             buf: ArticleBuf::default(),
             report: SnapshotReport::default(),
         }
@@ -220,6 +240,10 @@ impl<'s> Snapshots<'s> {
                 Err(e) => return Err(e),
             };
             let mut entries = ByteReader(&frame.entries);
+            // Whatever has changed since begins a frame. It is looked for again.
+            if SnapshotEntry::read(&mut ByteReader(&frame.entries)).is_some_and(|first| is_later(&first)) {
+                break;
+            }
             while !entries.is_empty() {
                 match SnapshotEntry::read(&mut entries) {
                     Some(SnapshotEntry::Begin { secret, position, .. }) => {
@@ -231,11 +255,13 @@ impl<'s> Snapshots<'s> {
                     // An article that is forgotten meanwhile cannot be taken back, and a rebuild gives others
                     // its record.
                     Some(SnapshotEntry::Article { record, wire, .. })
-                        if record < run.articles.from || !self.is_of(record, self.key_of(wire)) =>
+                        if record < run.articles.from || !is_of(&run.history, record, self.key_of(wire)) =>
                     {
                         return Ok(false);
                     }
-                    Some(SnapshotEntry::Remember { record, key, .. }) if !self.is_of(record, Some(key)) => {
+                    Some(SnapshotEntry::Remember { record, key, .. })
+                        if !is_of(&run.history, record, Some(key)) =>
+                    {
                         return Ok(false);
                     }
                     Some(SnapshotEntry::Article { record, .. }) => {
@@ -270,39 +296,56 @@ impl<'s> Snapshots<'s> {
             Some(groups) => groups,
             None => return Ok(false),
         };
-        if self.has_lost_a_group(run, &journal)? {
+        if self.has_lost_a_group(run)? {
             return Ok(false);
         }
+        run.left_upto = run.position;
         run.next = last.map_or(known.first_record, |last| last + 1).max(known.first_record);
         run.out.continue_at(end)?;
         run.report.is_continued = true;
         Ok(true)
     }
 
-    /// Returns whether a group that the file names was removed since the beginning.
-    fn has_lost_a_group(&self, run: &SnapshotRun<'_>, journal: &Path) -> io::Result<bool> {
+    /// Returns whether a group that the file names was removed since the beginning, or the journal does not
+    /// say.
+    fn has_lost_a_group(&self, run: &SnapshotRun<'_>) -> io::Result<bool> {
         let end = self.writer.lock().journal.end();
-        let mut rows = JournalReader::open_to(&self.shared.disk, journal, run.position, end)?;
+        let mut is_lost = false;
+        let are_whole = self.each_row(run.position, end, &mut |row| {
+            is_lost |= matches!(&row, JournalRow::GroupRemoved { name, .. } if run.groups.contains_key(name));
+            Ok(())
+        })?;
+        Ok(is_lost || !are_whole)
+    }
+
+    /// Visits the rows of the journal from a position up to its end at some time. Returns false if one of
+    /// them is missing.
+    fn each_row(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(JournalRow<'_>) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        if from == to {
+            return Ok(true);
+        }
+        let journal = SpoolPaths::new(&self.shared.config.dir).journal;
+        let mut rows = JournalReader::open_to(&self.shared.disk, &journal, from, to)?;
+        if !rows.is_open() {
+            return Ok(false);
+        }
         while let Some((_, payload)) = rows.next_row()? {
-            if let Some(JournalRow::GroupRemoved { name, .. }) = JournalRow::decode(payload)
-                && run.groups.contains_key(&name)
-            {
-                return Ok(true);
+            match JournalRow::decode(payload) {
+                Some(row) => visit(row)?,
+                None => return Ok(false),
             }
         }
-        Ok(false)
+        Ok(rows.position() == to)
     }
 
     fn key_of(&self, wire: &[u8]) -> Option<ArticleKey> {
         let article = Article::parse(wire).ok()?;
         Some(self.shared.hasher.key(article.message_id()?.as_bytes()))
-    }
-
-    /// Returns whether a record of history is of this key. One that was forgotten is of any.
-    fn is_of(&self, record: u64, key: Option<ArticleKey>) -> bool {
-        let found = self.shared.history.records(record..record + 1).next();
-        let is_same = |bits: u128| bits == 0 || key.is_some_and(|key| (key.0 ^ bits) >> 32 == 0);
-        found.is_none_or(|(_, record)| is_same(record.key_bits))
     }
 }
 
@@ -321,9 +364,35 @@ impl From<io::Error> for SnapshotFault {
 impl SnapshotRun<'_> {
     fn run(&mut self, is_over: &dyn Fn() -> bool, progress: &dyn Progress) -> Result<(), SnapshotFault> {
         let spool = self.spool;
-        let history = &spool.shared.history;
         let first = self.next;
-        progress.start("writing the snapshot", history.next_record() - first);
+        progress.start("writing the snapshot", spool.shared.history.next_record() - first);
+        self.most_records(first, is_over, progress)?;
+        // What has changed since begins a frame, before which an interrupted snapshot is continued.
+        self.out.write()?;
+        let end = spool.writer.lock().journal.end();
+        self.left(end)?;
+        self.most_records(first, is_over, progress)?;
+        let mut writer = spool.writer.lock_at_position();
+        if let Some(trouble) = &writer.folds.failed {
+            let text = format!("the indexes are not whole: {trouble}");
+            return Err(SnapshotFault::Trouble(SpoolTrouble::new(TroubleKind::Io, text)));
+        }
+        writer.let_all_go()?;
+        self.records(spool.shared.history.next_record())?;
+        self.end(&mut writer)?;
+        drop(writer);
+        progress.finish();
+        Ok(())
+    }
+
+    /// Writes records until few are left.
+    fn most_records(
+        &mut self,
+        first: u64,
+        is_over: &dyn Fn() -> bool,
+        progress: &dyn Progress,
+    ) -> Result<(), SnapshotFault> {
+        let history = &self.spool.shared.history;
         while history.next_record() - self.next > LEFT_FOR_THE_END {
             let end = history.next_record().min(self.next + RECORDS_TOGETHER);
             self.records(end)?;
@@ -333,23 +402,20 @@ impl SnapshotRun<'_> {
             }
             progress.step(self.next - first);
         }
-        let mut writer = spool.writer.lock_at_position();
-        if let Some(trouble) = &writer.folds.failed {
-            let text = format!("the indexes are not whole: {trouble}");
-            return Err(SnapshotFault::Trouble(SpoolTrouble::new(TroubleKind::Io, text)));
-        }
-        self.records(history.next_record())?;
-        self.end(&mut writer)?;
-        drop(writer);
-        progress.finish();
         Ok(())
     }
 
-    /// Writes the records up to one.
+    /// Writes the records up to one, except those that are forgotten.
     fn records(&mut self, end: u64) -> io::Result<()> {
-        let spool = self.spool;
-        let table = spool.shared.groups.snapshot();
-        for (number, record) in spool.shared.history.records(self.next..end) {
+        let shared = self.spool.shared;
+        let table = shared.groups.snapshot();
+        let first = self.next.max(shared.history.checkpoint().first_record);
+        let records: Vec<_> = self.history.records(first..end).collect();
+        for (number, record) in records {
+            let Some(record) = record else {
+                self.report.unreadable += 1;
+                continue;
+            };
             if !self.article(&table, number, &record)? && record.key_bits != 0 {
                 let HistoryRecord { key_bits, arrived, .. } = record;
                 let key = ArticleKey(key_bits);
@@ -424,20 +490,15 @@ impl SnapshotRun<'_> {
     /// Writes what has left since it was written, and all that is not an article; the writer is held.
     fn end(&mut self, writer: &mut SpoolWriter) -> io::Result<()> {
         let shared = self.spool.shared;
-        let volumes = shared.volumes.load();
-        let lives = |record: &HistoryRecord| record.token.is_some_and(|token| volumes.is_alive(&token));
-        let articles = std::mem::take(&mut self.articles);
-        for number in articles.all() {
-            let record = shared.history.records(number..number + 1).next();
-            let (_, record) = record.ok_or_else(|| io::Error::other(FORGOTTEN))?;
-            if !lives(&record) {
-                SnapshotEntry::Withdraw { key: ArticleKey(record.key_bits) }.put(&mut self.out.content);
-                self.report.articles -= 1;
-                self.ids += 1;
+        self.out.write()?;
+        self.left(writer.journal.end())?;
+        for key in std::mem::take(&mut self.forgotten) {
+            // One that is known again was filed or remembered since.
+            if shared.history.lookup(&key) == HistoryLookup::None {
+                SnapshotEntry::Forget { key }.put(&mut self.out.content);
                 self.out.write_full()?;
             }
         }
-        self.left_groups(writer)?;
         let table = shared.groups.snapshot();
         let groups = std::mem::take(&mut self.groups);
         for (name, _) in groups.iter().filter(|(name, id)| table.id(name.as_bytes()) != Some(**id)) {
@@ -469,6 +530,7 @@ impl SnapshotRun<'_> {
         if !writer.folds.position.is_empty() {
             SnapshotEntry::Position { record: &writer.folds.position }.put(&mut self.out.content);
         }
+        SnapshotEntry::Forgotten { ids_before: self.ids_before }.put(&mut self.out.content);
         SnapshotEntry::End {
             articles: self.report.articles,
             ids: self.ids,
@@ -480,35 +542,78 @@ impl SnapshotRun<'_> {
         self.out.write()
     }
 
-    /// Writes which articles have left some of their groups since the beginning, and which ids were
-    /// forgotten.
-    fn left_groups(&mut self, writer: &mut SpoolWriter) -> io::Result<()> {
-        let journal = SpoolPaths::new(&self.spool.shared.config.dir).journal;
-        let table = self.spool.shared.groups.snapshot();
-        let end = writer.journal.end();
-        let mut rows = JournalReader::open_to(&self.spool.shared.disk, &journal, self.position, end)?;
-        let mut left: HashMap<ArticleKey, Vec<GroupId>> = HashMap::new();
-        let mut forgotten = Vec::new();
-        while let Some((_, payload)) = rows.next_row()? {
-            match JournalRow::decode(payload) {
-                Some(JournalRow::Expire { key, gone: false, numbers, .. }) => {
-                    left.entry(key).or_default().extend(numbers.iter().map(|(group, _)| *group));
+    /// Writes which articles have left, and which have left some of their groups, up to a position of the
+    /// journal.
+    fn left(&mut self, end: u64) -> io::Result<()> {
+        self.withdrawn()?;
+        let (spool, from) = (self.spool, self.left_upto);
+        let table = spool.shared.groups.snapshot();
+        let Self { out, forgotten, ids_before, .. } = self;
+        let are_whole = spool.each_row(from, end, &mut |row| {
+            match row {
+                JournalRow::Expire { key, gone: false, numbers, .. } => {
+                    let names = numbers.iter().filter_map(|(id, _)| Some(table.get(*id)?.name.as_bytes()));
+                    SnapshotEntry::Leave { key, groups: names.collect() }.put(&mut out.content);
                 }
-                Some(JournalRow::Forget { key }) => forgotten.push(key),
+                JournalRow::Forget { key } => forgotten.push(key),
+                JournalRow::Forgotten { ids_before: before, .. } => *ids_before = (*ids_before).max(before),
                 _ => {}
             }
+            out.write_full()
+        })?;
+        if !are_whole {
+            return Err(io::Error::other(ROWS_MISSING));
         }
-        for (key, groups) in left {
-            let names: Vec<&[u8]> =
-                groups.iter().filter_map(|id| Some(table.get(*id)?.name.as_bytes())).collect();
-            SnapshotEntry::Leave { key, groups: names }.put(&mut self.out.content);
+        self.left_upto = end;
+        Ok(())
+    }
+
+    /// Writes which articles of the file are not there any more.
+    fn withdrawn(&mut self) -> io::Result<()> {
+        let history = &self.spool.shared.history;
+        let first_known = history.checkpoint().first_record;
+        let volumes = self.spool.shared.volumes.load();
+        let from = self.articles.from;
+        let articles = std::mem::replace(&mut self.articles, RecordBits { from, ..RecordBits::default() });
+        for (number, record) in self.history.records(articles.all()) {
+            let Some(record) = record else {
+                self.report.unreadable += 1;
+                continue;
+            };
+            let key = ArticleKey(record.key_bits);
+            if number < first_known && history.lookup(&key) != HistoryLookup::None {
+                return Err(io::Error::other(CAME_AGAIN));
+            }
+            if record.token.is_some_and(|token| volumes.is_alive(&token)) {
+                self.articles.insert(number);
+                continue;
+            }
+            SnapshotEntry::Withdraw { key }.put(&mut self.out.content);
+            self.report.articles -= 1;
+            self.ids += 1;
             self.out.write_full()?;
-        }
-        for key in forgotten {
-            SnapshotEntry::Forget { key }.put(&mut self.out.content);
         }
         Ok(())
     }
+}
+
+/// Returns whether a record of history is of this key. One that was forgotten is of any.
+fn is_of(history: &HistoryHold<'_>, record: u64, key: Option<ArticleKey>) -> bool {
+    let found = history.records([record].into_iter().filter(|record| *record >= history.first())).next();
+    let is_same = |bits: u128| bits == 0 || key.is_some_and(|key| (key.0 ^ bits) >> 32 == 0);
+    found.and_then(|(_, record)| record).is_none_or(|record| is_same(record.key_bits))
+}
+
+/// Returns whether an entry says what has changed since the beginning.
+fn is_later(entry: &SnapshotEntry<'_>) -> bool {
+    !matches!(
+        entry,
+        SnapshotEntry::Begin { .. }
+            | SnapshotEntry::Group(_)
+            | SnapshotEntry::Article { .. }
+            | SnapshotEntry::Remember { .. }
+            | SnapshotEntry::GroupRemoved { .. }
+    )
 }
 
 /// Returns the entry of a group that articles are about to name.
