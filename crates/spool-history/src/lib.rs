@@ -533,9 +533,9 @@ impl History {
         Some(ArticleKey(found.key_bits))
     }
 
-    /// Forgets all records below `first_live_record` and removes the files of the log that hold no others, and
-    /// none of a [`HistoryHold`]. Must not exceed the `next_record` of the checkpoint stored last: the files with a checkpoint's newest
-    /// records must stay.
+    /// Forgets all records below `first_live_record` and removes the files of the log that have no others and
+    /// none of a [`HistoryHold`]. Must not exceed the `next_record` of the checkpoint stored last: the files
+    /// with a checkpoint's newest records must stay.
     ///
     /// # Errors
     /// Any error of removing a file; the records are forgotten nevertheless.

@@ -45,6 +45,7 @@ mod rot;
 mod same_entries;
 mod shared_log;
 mod snapshots;
+mod snapshots_meanwhile;
 mod tails;
 mod unfit;
 mod unnumbered;

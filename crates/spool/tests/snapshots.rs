@@ -313,7 +313,7 @@ fn no_damaged_byte_of_a_snapshot_passes() {
     let file = disk.open(Path::new(FILE), OpenMode::Existing).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
-    assert_eq!(spool::fuzzing::snapshot(&bytes).unwrap(), 1 + 4 + 5 + 4 + 1);
+    assert_eq!(spool::fuzzing::snapshot(&bytes).unwrap(), 1 + 4 + 5 + 4 + 2);
     for at in 0..bytes.len() {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);

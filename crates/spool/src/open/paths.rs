@@ -13,8 +13,10 @@ pub(crate) struct SpoolPaths {
     pub residents: PathBuf,
     pub kept: PathBuf,
     pub dictionaries: PathBuf,
-    /// Exists while a snapshot is restored, and says which.
+    /// Exists while a snapshot is restored, and says which, and how much of it is there.
     pub restoring: PathBuf,
+    /// Says of which snapshot the spool was made.
+    pub restored: PathBuf,
 }
 
 impl SpoolPaths {
@@ -25,6 +27,7 @@ impl SpoolPaths {
             journal: dir.join("journal"),
             dictionaries: dir.join("dictionaries"),
             restoring: dir.join("restoring"),
+            restored: dir.join("restored"),
             history: index.join("history"),
             overview: index.join("overview"),
             residents: index.join("residents"),

@@ -4,6 +4,7 @@
 pub(crate) mod arrival;
 mod entry;
 mod file;
+mod marker;
 pub(crate) mod restore;
 pub(crate) mod write;
 

@@ -1,12 +1,14 @@
 //! Making a site of a snapshot.
 //!
 //! The entries are applied as changes to a spool that does not exist yet, or that an interrupted restoration
-//! has begun: what is there already is passed over. Until the end the spool has a file `restoring`, and while
-//! that exists nothing else opens it.
+//! has begun: what is applied already is passed over. Until the end the spool has a file `restoring`, which
+//! says what that is, and while it exists nothing else opens the spool.
 
 use super::arrival::SnapshotArrival;
 use super::entry::{SnapshotEntry, SnapshotGroup};
 use super::file::{SnapshotReader, damaged};
+use super::marker::{Reached, RestoringMarker, line};
+use crate::apply::withdraw::living_numbers;
 use crate::index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, LocatedArticle, NewArticle,
 };
@@ -17,7 +19,8 @@ use crate::open::recovery::{RecoveryReport, read_secret_file, secret_text};
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
-use disk::{Disk, FileAccess, OpenMode, Progress, ReadMode, durable_replace};
+use crate::write::commit::trouble;
+use disk::{Disk, FileAccess, Progress, ReadMode, durable_replace};
 use netnews::article::Known;
 use netnews::overview_row::OverviewFields;
 use netnews::{Article, control};
@@ -30,7 +33,10 @@ use spool_base::ids::GroupFlag;
 use spool_base::key::ArticleKey;
 use spool_base::token::MethodKind;
 use spool_history::HistoryLookup;
+use spool_journal::JournalRow;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::mem::discriminant;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,7 +77,7 @@ pub struct RestoreReport {
 pub enum RestoreTarget {
     /// One that does not exist, or that an interrupted restoration of the same snapshot has begun.
     New,
-    /// Also one that was restored from a snapshot of the same site: what is there already is passed over.
+    /// Also one that was made of the same snapshot: nothing is applied again.
     Restored,
 }
 
@@ -118,13 +124,24 @@ fn restore_from(
     let io = || SpoolError::io("read", path);
     let begin = Begin::read(&mut reader, path).map_err(io())?;
     reader.rewind();
-    let is_continued = begin.prepare(&*disk, &config, target)?;
-    let marker = SpoolPaths::new(&config.dir).restoring;
+    let reached = begin.reached(&*disk, &config, target)?;
+    let marker = match reached {
+        Some(Reached::WHOLE) => None,
+        _ => Some(begin.prepare(&*disk, &config, reached.unwrap_or_default())?),
+    };
     let (spool, recovery) = Spool::open_in_part(disk.clone(), config.clone(), &())?;
-    if is_continued {
+    if marker.is_some() && reached.is_some() {
         can_continue(&config, &recovery)?;
     }
-    let mut restoring = Restoration { spool: &spool, time: 0, report: RestoreReport::default(), end: None };
+    let mut restoring = Restoration {
+        spool: &spool,
+        marker,
+        reached: reached.unwrap_or_default(),
+        time: 0,
+        ids_before: None,
+        report: RestoreReport::default(),
+        end: None,
+    };
     let applied = reader.read_ahead(|frames| {
         for frame in frames {
             let frame = frame.map_err(io())?;
@@ -134,19 +151,25 @@ fn restore_from(
                 let unknown = || io()(damaged(path, "it has entries that this version does not know"));
                 all.push(entry.ok_or_else(unknown)?);
             }
-            restoring.apply(&all).map_err(|trouble| SpoolError::Unfit(trouble.to_string()))?;
+            restoring.apply(frame.end, &all).map_err(|trouble| SpoolError::Unfit(trouble.to_string()))?;
             progress.step(frame.end);
         }
         Ok(())
     });
+    let marker = restoring.marker.take();
     let report =
         applied.and_then(|()| restoring.finish().ok_or_else(|| io()(damaged(path, "its end is missing"))));
     // Also after an error, so that it can be continued.
     let closed = spool.close();
+    let paths = SpoolPaths::new(&config.dir);
+    let io = || SpoolError::io("write", &paths.restoring);
+    let noted = marker.as_ref().map_or(Ok(()), RestoringMarker::sync).map_err(io());
     let report = report?;
-    closed?;
-    let dir = marker.parent().unwrap_or(Path::new("."));
-    disk.remove(&marker).and_then(|()| disk.sync_dir(dir)).map_err(SpoolError::io("remove", &marker))?;
+    closed.and(noted)?;
+    if marker.is_some() {
+        let renamed = disk.rename(&paths.restoring, &paths.restored);
+        renamed.and_then(|()| disk.sync_dir(&paths.dir)).map_err(io())?;
+    }
     Ok(report)
 }
 
@@ -165,7 +188,8 @@ fn can_continue(config: &SpoolConfig, recovery: &RecoveryReport) -> Result<(), S
 
 /// Returns the error that says what to remove before another attempt.
 fn must_begin_again(config: &SpoolConfig, why: &str) -> SpoolError {
-    let spool = ["secret", "groups", "groups.copy", "journal", "index", "dictionaries", "restoring"];
+    let spool =
+        ["secret", "groups", "groups.copy", "journal", "index", "dictionaries", "restoring", "restored"];
     let buffers = config.buffers.iter().map(|buffer| buffer.path.clone());
     let kept =
         config.classes.iter().filter(|class| class.method.keeps()).map(|class| class.tree.path.clone());
@@ -198,103 +222,254 @@ impl Begin {
         let first = reader.next()?;
         let first = first.and_then(|frame| match SnapshotEntry::read(&mut ByteReader(&frame.entries)) {
             Some(SnapshotEntry::Begin { secret, position, time }) => {
-                Some(Self { secret, name: format!("{position:016x} {time:08x}\n") })
+                Some(Self { secret, name: line(position, time) })
             }
             _ => None,
         });
         first.ok_or_else(|| damaged(path, "its first entry is missing"))
     }
 
-    /// Gives a new spool the secret of the snapshot, and marks it as restored in part. Returns whether a
-    /// restoration had begun.
-    fn prepare(
+    /// Returns how far the restoration of this snapshot has come; `None` if it has not begun.
+    fn reached(
         &self,
         disk: &dyn Disk,
         config: &SpoolConfig,
         target: RestoreTarget,
-    ) -> Result<bool, SpoolError> {
-        let dir = &config.dir;
-        let (secret, marker) = (dir.join("secret"), SpoolPaths::new(dir).restoring);
+    ) -> Result<Option<Reached>, SpoolError> {
+        let (dir, paths) = (&config.dir, SpoolPaths::new(&config.dir));
+        let secret = dir.join("secret");
+        let Some(own) = read_secret_file(disk, &secret).map_err(SpoolError::io("read", &secret))? else {
+            return Ok(None);
+        };
         let refused = |why| {
             let into = "restore into a directory that has a newsreel.toml and nothing else";
             Err(SpoolError::Unfit(format!("{} {why}; {into}", dir.display())))
         };
-        let own = read_secret_file(disk, &secret).map_err(SpoolError::io("read", &secret))?;
-        let is_begun = disk.has_name(&marker).map_err(SpoolError::io("examine", &marker))?;
-        match own {
-            Some(own) if own != self.secret => {
-                return refused("has a spool of its own, which newsreel init, up or serve has made");
-            }
-            Some(_) if is_begun && !self.is_named_in(disk, &marker)? => {
+        if own != self.secret {
+            return refused("has a spool of its own, which newsreel init, up or serve has made");
+        }
+        let reached = |path: &Path| {
+            let is_there = disk.has_name(path).map_err(SpoolError::io("examine", path))?;
+            let read = is_there.then(|| RestoringMarker::read(disk, path, &self.name));
+            read.transpose().map_err(SpoolError::io("read", path))
+        };
+        match reached(&paths.restoring)? {
+            Some(Some(reached)) => return Ok(Some(reached)),
+            Some(None) => {
                 let why = format!("{} has a part of another snapshot", dir.display());
                 return Err(must_begin_again(config, &why));
             }
-            Some(_) if !is_begun && target == RestoreTarget::New => {
-                return refused("has the news of this site already");
+            None if target == RestoreTarget::New => return refused("has the news of this site already"),
+            None => {}
+        }
+        match reached(&paths.restored)? {
+            Some(Some(_)) => Ok(Some(Reached::WHOLE)),
+            _ => {
+                let why = format!("{} has news of this site that is not of this snapshot", dir.display());
+                Err(must_begin_again(config, &why))
             }
-            _ => {}
         }
-        let replace = |path: &Path, text: &str| {
-            durable_replace(disk, path, &[text.as_bytes()], FileAccess::Owner)
-                .map_err(SpoolError::io("write", path))
-        };
-        disk.create_dir(dir).map_err(SpoolError::io("create", dir))?;
-        replace(&marker, &self.name)?;
-        if own.is_none() {
-            replace(&secret, &secret_text(&self.secret))?;
-        }
-        Ok(is_begun && own.is_some())
     }
 
-    fn is_named_in(&self, disk: &dyn Disk, marker: &Path) -> Result<bool, SpoolError> {
-        let mut text = vec![0; self.name.len()];
-        let file = disk.open(marker, OpenMode::ReadOnly);
-        match file.and_then(|file| file.read_exact_at(&mut text, 0)) {
-            Ok(()) => Ok(text == self.name.as_bytes()),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(SpoolError::io("read", marker)(error)),
+    /// Gives a new spool the secret of the snapshot, and marks it as restored in part.
+    fn prepare(
+        &self,
+        disk: &dyn Disk,
+        config: &SpoolConfig,
+        reached: Reached,
+    ) -> Result<RestoringMarker, SpoolError> {
+        let (dir, marker) = (&config.dir, SpoolPaths::new(&config.dir).restoring);
+        let secret = dir.join("secret");
+        disk.create_dir(dir).map_err(SpoolError::io("create", dir))?;
+        let made = RestoringMarker::begin(disk, &marker, &self.name, reached);
+        let made = made.map_err(SpoolError::io("write", &marker))?;
+        let own = read_secret_file(disk, &secret).map_err(SpoolError::io("read", &secret))?;
+        if own.is_none() {
+            let text = secret_text(&self.secret);
+            durable_replace(disk, &secret, &[text.as_bytes()], FileAccess::Owner)
+                .map_err(SpoolError::io("write", &secret))?;
         }
+        Ok(made)
     }
 }
 
 /// A restoration in progress.
 struct Restoration<'s> {
     spool: &'s Spool,
+    /// Notes what is applied; `None` if all was applied before.
+    marker: Option<RestoringMarker>,
+    /// How much was applied before.
+    reached: Reached,
     /// Time of the changes, in Unix seconds.
     time: u64,
+    /// Time before which the Message-IDs had arrived that are forgotten at the end, if the snapshot says so.
+    ids_before: Option<u32>,
     report: RestoreReport,
     /// Number of articles that lived, and digest, according to the last entry.
     end: Option<(u64, Option<u128>)>,
 }
 
 impl Restoration<'_> {
-    /// Applies the entries of a frame.
-    fn apply(&mut self, entries: &[SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
-        if let Some(begin @ SnapshotEntry::Begin { .. }) = entries.first() {
-            self.change(begin)?;
-        }
+    /// Applies the entries of a frame, except those that were applied before.
+    fn apply(&mut self, frame_end: u64, entries: &[SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        entries.iter().for_each(|entry| self.note(entry));
+        let applied = self.reached.entries_of(frame_end).min(entries.len());
+        let (before, rest) = entries.split_at(applied);
+        let is_article = |entry: &&SnapshotEntry<'_>| matches!(entry, SnapshotEntry::Article { .. });
+        self.report.known += before.iter().filter(is_article).count() as u64;
         // Groups are made together, since each change waits for the disk.
-        let removed = entries.iter().position(|entry| matches!(entry, SnapshotEntry::GroupRemoved { .. }));
-        let (first, others) = entries.split_at(removed.unwrap_or(entries.len()));
-        let named = first.iter().filter_map(|entry| match entry {
+        let removed = rest.iter().position(|entry| matches!(entry, SnapshotEntry::GroupRemoved { .. }));
+        let (first, _) = rest.split_at(removed.unwrap_or(rest.len()));
+        self.add_groups(first.iter())?;
+        let is_left = |at: usize, entry: &SnapshotEntry<'_>| {
+            at >= first.len() || !matches!(entry, SnapshotEntry::Group(_))
+        };
+        let left: Vec<(usize, &SnapshotEntry<'_>)> =
+            rest.iter().enumerate().filter(|(at, entry)| is_left(*at, entry)).collect();
+        let are_alike = |(_, a): &(usize, &SnapshotEntry<'_>), (_, b): &(usize, &SnapshotEntry<'_>)| {
+            is_filed(a) && is_filed(b) || discriminant(*a) == discriminant(*b)
+        };
+        for run in left.chunk_by(are_alike) {
+            let (places, alike): (Vec<usize>, Vec<&SnapshotEntry<'_>>) = run.iter().copied().unzip();
+            self.apply_run(&alike)?;
+            let upto = applied + places.last().map_or(0, |last| last + 1);
+            let reached = Reached { frame_end, entries: u32::try_from(upto).unwrap_or(u32::MAX) };
+            let noted = self.marker.as_mut().map_or(Ok(()), |marker| marker.note(reached));
+            noted.map_err(|error| trouble("note how much is restored", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes from an entry what counts also if it was applied before.
+    fn note(&mut self, entry: &SnapshotEntry<'_>) {
+        match entry {
+            SnapshotEntry::Begin { time, .. } => self.time = u64::from(*time),
+            SnapshotEntry::Position { record } => self.report.position = Some(record.to_vec()),
+            SnapshotEntry::Forgotten { ids_before } => self.ids_before = Some(*ids_before),
+            SnapshotEntry::End { articles, ids, digest, .. } => {
+                self.report.ids = *ids;
+                self.end = Some((*articles, *digest));
+            }
+            _ => {}
+        }
+    }
+
+    /// Applies entries of one kind.
+    fn apply_run(&mut self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        match run.first() {
+            Some(SnapshotEntry::Article { .. } | SnapshotEntry::Remember { .. }) => self.file(run),
+            Some(SnapshotEntry::Group(_)) => self.add_groups(run.iter().copied()),
+            Some(SnapshotEntry::GroupNow(_)) => self.groups_now(run),
+            Some(SnapshotEntry::GroupRemoved { .. }) => self.groups_removed(run),
+            Some(SnapshotEntry::Leave { .. }) => self.leave(run),
+            Some(SnapshotEntry::Withdraw { .. }) => {
+                let keys = run.iter().filter_map(|entry| match entry {
+                    SnapshotEntry::Withdraw { key } => Some(*key),
+                    _ => None,
+                });
+                let living: Vec<LocatedArticle> = keys.filter_map(|key| self.located(key)).collect();
+                self.all(living.iter().map(|article| Change::Cancel { id: ArticleIdent::Located(article) }))
+            }
+            Some(SnapshotEntry::Forget { .. }) => self.all(run.iter().filter_map(|entry| match entry {
+                SnapshotEntry::Forget { key } => Some(forget(*key, self.remembered(key)?)),
+                _ => None,
+            })),
+            Some(SnapshotEntry::Hide { .. }) => {
+                let hides: Vec<_> = run
+                    .iter()
+                    .filter_map(|entry| match entry {
+                        SnapshotEntry::Hide { message_id, since, by, reason } => {
+                            Some((*message_id, u64::from(*since), text(by), text(reason)))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                self.all(hides.iter().map(|(message_id, since, by, reason)| Change::Hide {
+                    message_id,
+                    by,
+                    reason,
+                    since: *since,
+                }))
+            }
+            Some(SnapshotEntry::Note { .. }) => self.all(run.iter().filter_map(|entry| match entry {
+                SnapshotEntry::Note { kind, since, key, value } => {
+                    let since = u64::from(*since);
+                    Some(Change::Note { kind: *kind, key, value: Some(value), since })
+                }
+                _ => None,
+            })),
+            Some(SnapshotEntry::End { forgotten_at, .. }) => self.forget_old(*forgotten_at),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds groups that articles are about to name.
+    fn add_groups<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e SnapshotEntry<'e>>,
+    ) -> Result<(), SpoolTrouble> {
+        let named = entries.filter_map(|entry| match entry {
             SnapshotEntry::Group(group) => Some(GroupUpdate::Add(new_group(group))),
             _ => None,
         });
-        self.groups(&named.collect::<Vec<_>>())?;
-        let first = first.iter().filter(|entry| !matches!(entry, SnapshotEntry::Group(_)));
-        let rest: Vec<&SnapshotEntry<'_>> = first.chain(others).collect();
-        let are_alike = |a: &&SnapshotEntry<'_>, b: &&SnapshotEntry<'_>| {
-            is_filed(a) && is_filed(b) || is_group_now(a) && is_group_now(b)
-        };
-        for run in rest.chunk_by(are_alike) {
-            match run {
-                [first, ..] if is_filed(first) => self.file(run)?,
-                [first, ..] if is_group_now(first) => self.groups_now(run)?,
-                [entry] => self.change(entry)?,
-                _ => {}
-            }
+        self.groups(&named.collect::<Vec<_>>())
+    }
+
+    /// Removes groups, whose names keep their high marks.
+    fn groups_removed(&self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        let mut marks: BTreeMap<String, u64> = BTreeMap::new();
+        for entry in run {
+            let SnapshotEntry::GroupRemoved { name, high } = entry else { continue };
+            let mark = marks.entry(text(name)).or_default();
+            *mark = (*mark).max(*high);
         }
-        Ok(())
+        let add = |(name, high): (&String, &u64)| {
+            GroupUpdate::Add(NewGroup { name: name.clone(), high: *high, ..NewGroup::default() })
+        };
+        let raise = |(name, high): (&String, &u64)| GroupUpdate::RaiseHigh(name.clone(), *high);
+        self.groups(&marks.iter().map(add).collect::<Vec<_>>())?;
+        self.groups(&marks.iter().map(raise).collect::<Vec<_>>())?;
+        self.groups(&marks.keys().cloned().map(GroupUpdate::Remove).collect::<Vec<_>>())
+    }
+
+    /// Takes articles out of groups.
+    fn leave(&self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        let mut left: BTreeMap<ArticleKey, Vec<String>> = BTreeMap::new();
+        for entry in run {
+            let SnapshotEntry::Leave { key, groups } = entry else { continue };
+            left.entry(*key).or_default().extend(groups.iter().map(|name| text(name)));
+        }
+        let table = self.spool.shared.groups.snapshot();
+        let living = left.into_iter().filter_map(|(key, groups)| {
+            let article = self.located(key)?;
+            let is_named = |name: &[u8]| groups.iter().any(|group| group.as_bytes() == name);
+            let (inside, _) = living_numbers(&article, &table, is_named);
+            // One that is in none of them has left them before.
+            (!inside.is_empty()).then_some((article, groups))
+        });
+        let living: Vec<(LocatedArticle, Vec<String>)> = living.collect();
+        self.all(living.iter().map(|(article, groups)| {
+            let id = ArticleIdent::Located(article);
+            Change::Expire { id, groups }
+        }))
+    }
+
+    /// Forgets what was forgotten while the snapshot was written. All its notes are from then or later.
+    fn forget_old(&self, forgotten_at: u32) -> Result<(), SpoolTrouble> {
+        let Some(ids_before) = self.ids_before else {
+            return self.spool.apply(u64::from(forgotten_at), &[], &mut Vec::new()).map(drop);
+        };
+        let mut writer = self.spool.writer.lock_at(self.time);
+        writer.accepting()?;
+        writer.forget_as(JournalRow::Forgotten { at: forgotten_at, ids_before, notes_before: 0 })
+    }
+
+    /// Returns when a Message-ID arrived that is known without an article.
+    fn remembered(&self, key: &ArticleKey) -> Option<u32> {
+        match self.spool.shared.history.lookup(key) {
+            HistoryLookup::Remembered { arrived } => Some(arrived),
+            _ => None,
+        }
     }
 
     /// Sets groups to what they are at the end.
@@ -317,22 +492,39 @@ impl Restoration<'_> {
         [missing, changes, marks].iter().try_for_each(|updates| self.groups(updates))
     }
 
-    /// Files articles and ids.
+    /// Files articles and ids. What was remembered when the snapshot began may have been forgotten, and filed
+    /// or remembered again: the last entry of a Message-ID counts.
     fn file(&mut self, run: &[&SnapshotEntry<'_>]) -> Result<(), SpoolTrouble> {
+        let hasher = &self.spool.shared.hasher;
         let drafts: Vec<Option<RestoredArticle<'_>>> =
             run.iter().map(|entry| RestoredArticle::of(entry)).collect();
-        let mut changes = Vec::with_capacity(run.len());
-        for (entry, draft) in run.iter().zip(&drafts) {
+        let key = |(entry, draft): (&&SnapshotEntry<'_>, &Option<RestoredArticle<'_>>)| match (entry, draft) {
+            (SnapshotEntry::Remember { key, .. }, _) => Some(*key),
+            // An article that cannot be parsed was never filed.
+            (_, draft) => Some(hasher.key(draft.as_ref()?.message_id)),
+        };
+        let keys: Vec<Option<ArticleKey>> = run.iter().zip(&drafts).map(key).collect();
+        let bits = |key: &ArticleKey| key.0 >> 32;
+        let last: HashMap<u128, usize> =
+            keys.iter().enumerate().filter_map(|(at, key)| Some((bits(key.as_ref()?), at))).collect();
+        let (mut changes, mut forgotten) = (Vec::with_capacity(run.len()), Vec::new());
+        for (at, ((entry, draft), key)) in run.iter().zip(&drafts).zip(&keys).enumerate() {
+            let Some(key) = key else { continue };
             match (entry, draft) {
-                (_, Some(draft)) => changes.push(Change::Article(draft.article())),
-                (SnapshotEntry::Remember { key, arrived, .. }, _) => {
+                (_, Some(draft)) => {
+                    forgotten.extend(self.remembered(key).map(|known| forget(*key, known)));
+                    changes.push(Change::Article(NewArticle { key: Some(*key), ..draft.article() }));
+                }
+                (SnapshotEntry::Remember { arrived, .. }, _) if last.get(&bits(key)) == Some(&at) => {
+                    let known = self.remembered(key).filter(|known| known != arrived);
+                    forgotten.extend(known.map(|known| forget(*key, known)));
                     let (id, arrived) = (ArticleIdent::Key(*key), u64::from(*arrived));
                     changes.push(Change::Remember { id, arrived });
                 }
-                // An article that cannot be parsed was never filed.
                 _ => {}
             }
         }
+        self.all(forgotten.into_iter())?;
         let mut outcomes = Vec::with_capacity(changes.len());
         // Articles of one class are stored in their order, so a kill leaves none without those before it.
         let classes = self.spool.writer.lock().classes_of(&changes);
@@ -366,73 +558,14 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Applies another entry.
-    fn change(&mut self, entry: &SnapshotEntry<'_>) -> Result<(), SpoolTrouble> {
-        match entry {
-            SnapshotEntry::Begin { time, .. } => {
-                self.time = u64::from(*time);
-                Ok(())
-            }
-            SnapshotEntry::Group(group) => self.groups(&[GroupUpdate::Add(new_group(group))]),
-            SnapshotEntry::GroupRemoved { name, high } => {
-                let name = text(name);
-                if self.spool.group_id(name.as_bytes()).is_none() {
-                    let new = NewGroup { name: name.clone(), high: *high, ..NewGroup::default() };
-                    self.groups(&[GroupUpdate::Add(new)])?;
-                }
-                self.groups(&[GroupUpdate::RaiseHigh(name.clone(), *high)])?;
-                self.groups(&[GroupUpdate::Remove(name)])
-            }
-            SnapshotEntry::Withdraw { key } => match self.located(*key) {
-                Some(article) => self.one(Change::Cancel { id: ArticleIdent::Located(&article) }),
-                None => Ok(()),
-            },
-            SnapshotEntry::Leave { key, groups } => {
-                let groups: Vec<String> = groups.iter().map(|name| text(name)).collect();
-                match self.located(*key) {
-                    Some(article) => {
-                        self.one(Change::Expire { id: ArticleIdent::Located(&article), groups: &groups })
-                    }
-                    None => Ok(()),
-                }
-            }
-            SnapshotEntry::Forget { key } => match self.spool.shared.history.lookup(key) {
-                HistoryLookup::Remembered { arrived } => {
-                    self.one(Change::Forget { id: ArticleIdent::Key(*key), arrived })
-                }
-                _ => Ok(()),
-            },
-            SnapshotEntry::Hide { message_id, since, by, reason } => {
-                let (by, reason) = (text(by), text(reason));
-                let since = u64::from(*since);
-                self.one(Change::Hide { message_id, by: &by, reason: &reason, since })
-            }
-            SnapshotEntry::Note { kind, since, key, value } => {
-                let since = u64::from(*since);
-                self.one(Change::Note { kind: *kind, key, value: Some(value), since })
-            }
-            SnapshotEntry::Position { record } => {
-                self.report.position = Some(record.to_vec());
-                Ok(())
-            }
-            SnapshotEntry::End { articles, ids, forgotten_at, digest } => {
-                // What was forgotten then is forgotten here.
-                self.spool.apply(u64::from(*forgotten_at), &[], &mut Vec::new())?;
-                self.report.ids = *ids;
-                self.end = Some((*articles, *digest));
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn groups(&self, updates: &[GroupUpdate]) -> Result<(), SpoolTrouble> {
-        updates.chunks(UPDATES_TOGETHER).try_for_each(|some| self.one(Change::Groups(some)))
+        updates.chunks(UPDATES_TOGETHER).try_for_each(|some| self.all([Change::Groups(some)].into_iter()))
     }
 
-    fn one(&self, change: Change<'_>) -> Result<(), SpoolTrouble> {
-        let mut outcomes = Vec::with_capacity(1);
-        self.spool.apply(self.time, &[change], &mut outcomes)?;
+    /// Applies changes of one kind together; none of them may be refused.
+    fn all<'c>(&self, changes: impl Iterator<Item = Change<'c>>) -> Result<(), SpoolTrouble> {
+        let mut outcomes = Vec::new();
+        self.spool.apply(self.time, &changes.collect::<Vec<_>>(), &mut outcomes)?;
         none_refused(&outcomes)
     }
 
@@ -462,13 +595,13 @@ impl Restoration<'_> {
     }
 }
 
+fn forget(key: ArticleKey, arrived: u32) -> Change<'static> {
+    Change::Forget { id: ArticleIdent::Key(key), arrived }
+}
+
 /// Returns whether an entry is filed together with its neighbours.
 fn is_filed(entry: &SnapshotEntry<'_>) -> bool {
     matches!(entry, SnapshotEntry::Article { .. } | SnapshotEntry::Remember { .. })
-}
-
-fn is_group_now(entry: &SnapshotEntry<'_>) -> bool {
-    matches!(entry, SnapshotEntry::GroupNow(_))
 }
 
 fn text(bytes: &[u8]) -> String {

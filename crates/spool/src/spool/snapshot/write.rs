@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 /// The file would have such an article with its old numbers.
 const CAME_AGAIN: &str =
     "an article was forgotten and has come again meanwhile; remove the file and begin again";
-/// What has left some of its groups, and what was forgotten, is known from the journal alone.
+/// The journal alone says which articles have left some of their groups, and which ids were forgotten.
 const ROWS_MISSING: &str =
     "the journal does not have everything since the beginning; remove the file and begin again";
 /// Records of history that are read together.
@@ -240,7 +240,7 @@ impl<'s> Snapshots<'s> {
                 Err(e) => return Err(e),
             };
             let mut entries = ByteReader(&frame.entries);
-            // Whatever has changed since begins a frame. It is looked for again.
+            // Later changes begin a frame. They are looked for again.
             if SnapshotEntry::read(&mut ByteReader(&frame.entries)).is_some_and(|first| is_later(&first)) {
                 break;
             }
@@ -367,7 +367,7 @@ impl SnapshotRun<'_> {
         let first = self.next;
         progress.start("writing the snapshot", spool.shared.history.next_record() - first);
         self.most_records(first, is_over, progress)?;
-        // What has changed since begins a frame, before which an interrupted snapshot is continued.
+        // Later changes begin a frame, before which an interrupted snapshot is continued.
         self.out.write()?;
         let end = spool.writer.lock().journal.end();
         self.left(end)?;
