@@ -582,6 +582,8 @@ mod tests {
         }
 
         fn ask_reach(&self, _: u64) {}
+
+        fn look_up(&self, _: u64) {}
     }
 
     #[test]
