@@ -174,12 +174,14 @@ impl DeferralFile {
         let mut payload = ByteReader(payload);
         match (payload.u8(), payload.u128().map(ArticleKey)) {
             (Some(op @ (op::ADD | op::ADD_ODD)), Some(key)) => {
-                if let Some(deferred) = DeferredArticle::decode(key, payload, op == op::ADD_ODD) {
-                    self.live.insert(key, deferred);
+                match DeferredArticle::decode(key, payload, op == op::ADD_ODD) {
+                    Some(deferred) => _ = self.live.insert(key, deferred),
+                    None => self.is_damaged = true,
                 }
             }
             (Some(op::REMOVE), Some(key)) => _ = self.live.remove(&key),
-            _ => {}
+            // Of a later version, for example: articles may be missing.
+            _ => self.is_damaged = true,
         }
         self.entries += 1;
     }
@@ -454,6 +456,25 @@ mod tests {
             due_ms: 1_780_000_000_000 + n,
             tries: 3,
             odd: None,
+        }
+    }
+
+    #[test]
+    fn an_entry_that_makes_no_sense_is_damage() {
+        let file = |payload: &[u8]| {
+            let mut entries = Vec::new();
+            frame(&mut entries, |out| deferred(1).encode(out));
+            frame(&mut entries, |out| out.extend_from_slice(payload));
+            let len = ENTRIES_START + entries.len() as u64;
+            DeferralFile::read(&[MAGIC, &head(len)[..], &entries].concat())
+        };
+        let remove = [&[op::REMOVE], &[2; 16][..]].concat();
+        assert!(file(&remove).is_whole());
+        let cut_off = [&[op::ADD], &[2; 20][..]].concat();
+        let unknown = [&[op::ADD_ODD + 1], &[2; 16][..]].concat();
+        for payload in [&cut_off, &unknown, &remove[..9].to_vec()] {
+            let content = file(payload);
+            assert!(content.is_damaged && content.live.len() == 1, "{payload:?}");
         }
     }
 
