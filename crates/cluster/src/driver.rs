@@ -132,7 +132,7 @@ pub struct MemberStatus {
     pub may_propose: bool,
     /// Fresh answers that were given late, so they may be old.
     pub stale_reads: u64,
-    /// Whether changes may still be applied whose callers were told that they are in doubt.
+    /// Whether changes may still be applied that were reported to be in doubt.
     pub is_in_doubt: bool,
 }
 
@@ -360,7 +360,7 @@ impl MemberHandle {
                 fresh.insert(member.ask_fresh(), (waiter, now + FRESH_WAIT_MAX));
             }
             member.tick(now, self.world.unix_secs());
-            // Before anyone is told of it.
+            // Before a caller learns of it.
             self.status.lock().is_in_doubt = member.proposer().is_in_doubt();
             for result in member.take_done() {
                 proposals

@@ -248,8 +248,9 @@ pub struct SectionWriter {
 
 impl SectionWriter {
     /// Adds a change, unless the members would refuse it or could not read it. `sites` are the names of sites
-    /// by their numbers here; `uploads` draws the number of an upload. Returns the number of its entries, which
-    /// is more than one for a set of updates that is too long for a message; parts of articles do not count.
+    /// by their numbers here; `uploads` draws the number of an upload. Returns the number of its entries,
+    /// which is more than one for a set of updates that is too long for a message; parts of articles do not
+    /// count.
     pub fn push(
         &mut self,
         change: &Change<'_>,
@@ -273,7 +274,7 @@ impl SectionWriter {
         let mut payload = Vec::new();
         let put = self.put_change(change, sites, draw_upload, &mut payload);
         let Err(error) = put.and_then(|kind| self.put_entry(kind, &payload)) else { return Ok(1) };
-        // Names are those of the entries of their section, of which parts of an article may have begun another.
+        // Names are those of the entries of their section. Parts of an article may have begun another one.
         let (names, name_bytes) = if self.entries > 0 { (names, name_bytes) } else { (0, 0) };
         self.names.retain(|_, at| *at < names);
         self.name_bytes.truncate(name_bytes);
@@ -478,8 +479,8 @@ impl SectionWriter {
                 let begin = out.len();
                 article.pieces.iter().for_each(|piece| out.extend_from_slice(piece));
                 let NewArticle { message_id, message_id_at, header_bytes, .. } = *article;
-                let written = out.get(begin..).unwrap_or_default();
-                if !is_article(written, message_id, message_id_at, header_bytes) {
+                let is_read = |written: &[u8]| is_article(written, message_id, message_id_at, header_bytes);
+                if !out.get(begin..).is_some_and(is_read) {
                     return Err(UnsharedChange::OtherArticle);
                 }
             }

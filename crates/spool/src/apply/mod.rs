@@ -11,8 +11,8 @@ mod hide;
 pub(crate) mod withdraw;
 
 use crate::index::change::{Change, ChangeKind, ChangeOutcome};
-use crate::index::fold::{SITES_MAX, SharedIndexes};
-use crate::index::refusal::ChangeRefusal;
+use crate::index::fold::SharedIndexes;
+use crate::index::refusal::{ChangeRefusal, SITES_MAX};
 use crate::write::locked::LockedWriter;
 use groups::GroupRows;
 use spool_base::error::{SpoolTrouble, TroubleKind};
@@ -58,8 +58,8 @@ impl<'s> Applier<'s> {
         Ok(())
     }
 
-    /// Creates, changes and removes groups; each set of updates is one commit. One with a group that cannot be
-    /// created or changed is refused as a whole.
+    /// Creates, changes and removes groups; each set of updates is one commit. One with a group that cannot
+    /// be created or changed is refused as a whole.
     pub fn change_groups(&mut self, run: &[Change<'_>]) -> Result<(), SpoolTrouble> {
         for change in run {
             let Change::Groups(updates) = change else { continue };

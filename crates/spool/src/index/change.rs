@@ -5,9 +5,12 @@
 //! any machine. Applied by [`crate::Spool::apply`]; made by [`crate::ChangeMaker`].
 
 use crate::index::groups::{GroupChange, GroupTable, NewGroup};
-use crate::index::refusal::ChangeRefusal;
+use crate::index::notes::is_storable;
+use crate::index::refusal::{ChangeRefusal, DESCRIPTION_BYTES_MAX, SITE_NAME_BYTES_MAX};
 use netnews::overview_row::OverviewFields;
+use spool_base::error::SpoolTrouble;
 use spool_base::facts::TaggedFields;
+use spool_base::hidden::{HIDER_BYTES_MAX, REASON_BYTES_MAX};
 use spool_base::ids::GroupId;
 use spool_base::key::{ArticleKey, KeyHasher};
 use spool_base::moved::hash_key;
@@ -135,6 +138,50 @@ impl Change<'_> {
             Self::Groups(_) | Self::Note { .. } | Self::Site { .. } | Self::Position { .. } => {
                 ArticleKey::default()
             }
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Returns why the change is refused, as far as that follows from the change alone.
+    pub fn refusal(&self) -> Option<ChangeRefusal> {
+        match self {
+            Self::Groups(updates) => updates.iter().find_map(GroupUpdate::refusal),
+            Self::Hide { by, reason, .. } => {
+                let is_named = (1..=HIDER_BYTES_MAX).contains(&by.len()) && reason.len() <= REASON_BYTES_MAX;
+                (!is_named).then_some(ChangeRefusal::Hider)
+            }
+            Self::Site { name } => {
+                let is_named = (1..=SITE_NAME_BYTES_MAX).contains(&name.len());
+                (!is_named).then_some(ChangeRefusal::SiteName)
+            }
+            Self::Note { key, value, .. } => (!is_storable(key, *value)).then_some(ChangeRefusal::Note),
+            Self::Article(_)
+            | Self::Remember { .. }
+            | Self::Forget { .. }
+            | Self::Cancel { .. }
+            | Self::Expire { .. }
+            | Self::Unhide { .. }
+            | Self::Position { .. } => None,
+        }
+    }
+}
+
+impl GroupUpdate {
+    /// Returns why the update is refused, if it has anything to change.
+    pub(crate) fn refusal(&self) -> Option<ChangeRefusal> {
+        let is_long = |text: &str| text.len() > DESCRIPTION_BYTES_MAX;
+        match self {
+            Self::Add(group) if !netnews::newsgroups::valid_name(group.name.as_bytes()) => {
+                Some(ChangeRefusal::GroupName)
+            }
+            Self::Add(group) => {
+                (is_long(&group.description) || is_long(&group.creator)).then_some(ChangeRefusal::GroupText)
+            }
+            Self::Change(_, change) => {
+                change.description.as_deref().is_some_and(is_long).then_some(ChangeRefusal::GroupText)
+            }
+            Self::Remove(_) | Self::RaiseHigh(..) => None,
         }
     }
 }
@@ -310,8 +357,9 @@ pub enum ChangeOutcome {
     Remembered,
     /// No buffer of the class can hold the article, or no rule matches it.
     Unfit,
-    /// The class accepts no more until articles there are due or an operator makes room: try later. In a spool
-    /// that follows a shared log an error instead, since nothing after the article may be applied before it.
+    /// The class accepts no more until articles there are due or an operator makes room: try later. In a
+    /// spool that follows a shared log an error instead, since nothing after the article may be applied
+    /// before it.
     Full,
     /// A given number is not above all that its group has handed out; nothing was filed.
     NumberTaken,
@@ -336,6 +384,15 @@ impl ChangeOutcome {
             _ => 0,
         }
     }
+}
+
+/// Returns the first refusal among outcomes as an error.
+pub(crate) fn none_refused(outcomes: &[ChangeOutcome]) -> Result<(), SpoolTrouble> {
+    let refusal = outcomes.iter().find_map(|outcome| match outcome {
+        ChangeOutcome::Refused(refusal) => Some(*refusal),
+        _ => None,
+    });
+    refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 /// A journal position to wait for; see [`crate::Spool::is_durable`].

@@ -14,6 +14,7 @@ use crate::index::overview::{CheckedBlocks, OverviewSegments, REST_PART};
 use crate::index::promise::GroupNumbers;
 use crate::index::published::UnnumberedCounts;
 pub(crate) use crate::index::published::{PublishContext, PublishedArticle};
+use crate::index::refusal::SITES_MAX;
 use crate::index::removals::Removals;
 use crate::index::residents::{Resident, ResidentEntry, Residents, residents_between};
 use crate::index::rings::Rings;
@@ -43,9 +44,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Maximum length of an overview row without fields and Xref value: a number of 20 digits, two TABs, `Xref:
 /// `, CRLF.
 const ROW_FRAME_BYTES_MAX: usize = 32;
-
-/// Maximum number of sites that ever had a number.
-pub(crate) const SITES_MAX: usize = 4096;
 
 /// What makes the oldest articles of a volume leave.
 enum LeavingBy {

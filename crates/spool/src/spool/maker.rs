@@ -2,9 +2,8 @@
 
 use super::Spool;
 use crate::care::purge::{Purge, PurgeReport};
-use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, GroupUpdate};
+use crate::index::change::{ArticleIdent, Change, ChangeOutcome, CommitTicket, GroupUpdate, none_refused};
 use crate::index::groups::{GroupChange, NewGroup};
-use crate::index::refusal::none_refused;
 use disk::Progress;
 use disk::clock::unix_secs;
 use netnews::wildmat::Wildmat;

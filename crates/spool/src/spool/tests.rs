@@ -4,10 +4,9 @@
 use crate::index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, NewArticle,
 };
-use crate::index::fold::SITES_MAX;
 use crate::index::groups::{GroupChange, NewGroup};
 use crate::index::hidden::COUNT_MAX;
-use crate::index::refusal::ChangeRefusal;
+use crate::index::refusal::{ChangeRefusal, SITES_MAX};
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;

@@ -487,14 +487,14 @@ impl SpoolWriter {
             return Ok(Some(ChangeOutcome::NumberTaken));
         }
         if self.hides_too_much(f, s.prepared.len()) {
-            // Those before it may hide others, or displace hidden ones: in a cluster the outcome must not depend
-            // on what is committed together.
+            // Those before it may hide others, or displace hidden ones: in a cluster the outcome must not
+            // depend on what is committed together.
             return Ok(s.prepared.is_empty().then_some(ChangeOutcome::Unfit));
         }
         let token = match self.place(f, packed, context, s)? {
             Placement::Later => return Ok(None),
-            // All members of a cluster file what the log has, in its order: this one waits, and those before it
-            // are stored.
+            // All members of a cluster file what the log has, in its order: this one waits, and those before
+            // it are stored.
             Placement::NoRoom if self.follows_log() && !s.prepared.is_empty() => return Ok(None),
             Placement::NoRoom if self.follows_log() => return Err(no_room()),
             Placement::NoRoom => return Ok(Some(ChangeOutcome::Full)),

@@ -11,9 +11,9 @@ use super::marker::{Reached, RestoringMarker, line};
 use crate::apply::withdraw::living_numbers;
 use crate::index::change::{
     ArticleGroups, ArticleIdent, Change, ChangeOutcome, Criteria, GroupUpdate, LocatedArticle, NewArticle,
+    none_refused,
 };
 use crate::index::groups::{GroupChange, NewGroup};
-use crate::index::refusal::none_refused;
 use crate::open::paths::SpoolPaths;
 use crate::open::recovery::{RecoveryReport, read_secret_file, secret_text};
 use crate::read::Lookup;
