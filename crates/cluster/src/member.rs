@@ -157,8 +157,8 @@ pub struct Member {
     reached_at: Option<Duration>,
     /// Time since which the log ends before what was applied, or is not there.
     lost_since: Option<Duration>,
-    /// Message that was applied last when the log was followed, or was in doubt, until the log is seen to have
-    /// it still.
+    /// Message that was applied last when the log was followed or came into doubt, until the log is seen to
+    /// have it still.
     mark: Option<AppliedMark>,
     /// Whether the own entry of this incarnation is applied: only then others' messages are surely later.
     is_announced: bool,
