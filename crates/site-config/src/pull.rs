@@ -58,8 +58,8 @@ section! {
         from: String = HostPort, example "spool1.example.net:119";
         /// Concurrent connections.
         connections: usize = 1..=256, default 4, example 16;
-        /// How long an article may take to come, with all that is needed for it. The reader gets 400
-        /// then, and the connection ends.
+        /// How long an article may take to come, with all that is needed for it; waiting for a free
+        /// connection may take as long again. The reader gets 403 then.
         timeout: Duration = Pause, default "15 s", example "5 s";
     }
 }

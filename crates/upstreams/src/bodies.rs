@@ -69,6 +69,9 @@ enum BodyFetchError {
     /// The server did not answer in time.
     #[error("it did not answer in time")]
     TimedOut,
+    /// All connections to the server are in use.
+    #[error("no connection to it was free in time")]
+    Busy,
     /// The server was unreachable a moment ago.
     #[error("it could not be reached a moment ago")]
     Down,
@@ -217,8 +220,7 @@ impl BodyFetcher {
         let bytes_max = servers.config.site.article_bytes_max;
         for server in &servers.all {
             let name = &server.section.name;
-            let asked = timeout(server.section.timeout, server.ask(id, bytes_max)).await;
-            let asked = asked.unwrap_or_else(|_| Err(server.is_down(BodyFetchError::TimedOut)));
+            let asked = server.ask(id, bytes_max).await;
             let is_same = |wire: Vec<u8>| is_same(here, &wire).map(|()| wire);
             match asked.and_then(|found| found.map(is_same).transpose()) {
                 Ok(Some(wire)) => {
@@ -314,7 +316,15 @@ impl BodyServerPool {
         if self.down_until.lock().is_some_and(|until| until > Instant::now()) {
             return Err(BodyFetchError::Down);
         }
-        let Ok(_permit) = self.connections.acquire().await else { return Err(BodyFetchError::Down) };
+        // A server whose connections are all in use is not down.
+        let permit = timeout(self.section.timeout, self.connections.acquire()).await;
+        let Ok(Ok(_permit)) = permit else { return Err(BodyFetchError::Busy) };
+        let asked = timeout(self.section.timeout, self.ask_connected(id, bytes_max)).await;
+        asked.unwrap_or_else(|_| Err(self.is_down(BodyFetchError::TimedOut)))
+    }
+
+    /// Asks on an idle connection or a new one; a permit is held.
+    async fn ask_connected(&self, id: &[u8], bytes_max: u64) -> Result<Option<Vec<u8>>, BodyFetchError> {
         if let Some(client) = self.idle().await {
             match self.ask_on(client, id, bytes_max).await {
                 // A new connection logs in.
@@ -438,6 +448,20 @@ mod tests {
 
     fn wire(head: &str, body: &str) -> Vec<u8> {
         format!("{head}\n\n{body}").replace('\n', "\r\n").into_bytes()
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_connections_are_in_use_is_not_down() {
+        let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\n\
+            class = \"c\"\n[[body_server]]\nname = \"b\"\nfrom = \"127.0.0.1:1\"\nconnections = 1\n";
+        let config = site_config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
+        let mut config = config.map_err(|error| error.to_string()).unwrap();
+        config.body_servers[0].timeout = Duration::from_millis(10);
+        let servers = BodyServers::of(Arc::new(config));
+        let server = &servers.all[0];
+        let _in_use = server.connections.acquire().await.unwrap();
+        assert_eq!(server.ask(b"<1@x>", 1_000).await, Err(BodyFetchError::Busy));
+        assert!(server.down_until.lock().is_none());
     }
 
     #[test]
