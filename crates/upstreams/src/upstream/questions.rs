@@ -272,12 +272,15 @@ impl UpstreamQuestion for AskArrived {
         if !status.has_block {
             return Err(status.refused());
         }
-        let mut ids = Vec::new();
+        let (mut ids, mut bytes) = (Vec::new(), 0);
         while let Some(text) = line.block_line().await? {
-            if MessageId::parse(text.trim_ascii()).is_none() || ids.len() > IDS_BYTES_MAX {
+            bytes += text.len();
+            if bytes > IDS_BYTES_MAX {
                 return Err(UpstreamError::Wrong(format!("`{}` in the answer to NEWNEWS", shown(text))));
             }
-            ids.extend_from_slice(text.trim_ascii());
+            // An article without a valid Message-ID costs no other one.
+            let Some(id) = MessageId::parse(text.trim_ascii()) else { continue };
+            ids.extend_from_slice(id.as_bytes());
             ids.extend_from_slice(b"\r\n");
         }
         Ok(ids)

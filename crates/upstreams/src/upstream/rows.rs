@@ -189,7 +189,12 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
         }
         let of = |name: &[u8]| content_of(&head, name).unwrap_or_default();
         let id = of(b"Message-ID").trim_ascii();
-        if found(&status)?.1 != id {
+        let (Ok((_, asked)), Some(id)) = (found(&status), MessageId::parse(id)) else {
+            // Without a Message-ID it cannot be had either.
+            return Ok(());
+        };
+        let id = id.as_bytes();
+        if asked != id {
             return Err(UpstreamError::Wrong(format!("`{}` in answer to HEAD {number}", shown(id))));
         }
         let fields = OverviewFields {

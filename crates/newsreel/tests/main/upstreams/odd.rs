@@ -288,6 +288,24 @@ fn unreadable_row_costs_no_other_row_and_is_made_from_its_article() {
 }
 
 #[test]
+fn malformed_message_id_costs_no_other_article() {
+    let fake = Fake::with("comp.a", 20, 500);
+    fake.change(|groups| {
+        let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&3).unwrap();
+        *article = article.replacen(&id("comp.a", 3), "<a b@x>", 1);
+    });
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 20 "));
+    for (range, rows) in [("1-20", 19), ("2-4", 2)] {
+        assert!(client.ask(&format!("OVER {range}")).starts_with("224 "), "{range}");
+        assert_eq!(client.block().len(), rows, "{range}");
+    }
+    assert!(client.ask("NEWNEWS comp.a 20000101 000000 GMT").starts_with("230 "));
+    assert_eq!(client.block().len(), 19);
+}
+
+#[test]
 fn gap_of_numbers_costs_no_questions() {
     for high in [2_147_483_647, 1 << 40] {
         let fake = Fake::with("comp.a", 20, 500);
