@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 /// Numbers in the first chunk of a group.
 const SPAN_FIRST: u64 = 100;
 /// Maximum of numbers in a chunk, for groups with few articles left.
-const SPAN_MAX: u64 = 20_000;
+pub(super) const SPAN_MAX: u64 = 20_000;
 /// Articles of a group, by its own count, up to which a chunk without articles is followed by wider ones.
 const SPARSE_ARTICLES_MAX: u64 = 100_000;
 /// Desired number of articles in a chunk.
@@ -224,13 +224,15 @@ impl PullPlan {
     }
 
     /// Adapts the span of chunks to the number of articles found in the last one. In a group that has few by
-    /// its own `count`, a gap is crossed in ever wider steps: an article may have any number.
+    /// its own `count`, a gap is crossed in ever wider steps, as an article may have any number, unless every
+    /// number has to be asked for.
     pub fn found(&self, group: usize, span: u64, articles: u64, count: Option<u64>) {
+        let has_headers = self.headers() != HeaderCommand::None;
         let mut state = self.state.lock();
         if state.at != group {
             return;
         }
-        let is_sparse = count.is_some_and(|count| count <= SPARSE_ARTICLES_MAX);
+        let is_sparse = has_headers && count.is_some_and(|count| count <= SPARSE_ARTICLES_MAX);
         if articles == 0 && is_sparse && span >= state.span {
             state.span = state.span.saturating_mul(4);
         } else if articles < *ARTICLES_WANTED.start() && span >= state.span {
@@ -248,8 +250,15 @@ impl PullPlan {
     /// Records that the server does not have this command.
     pub fn has_no(&self, way: HeaderCommand) {
         let next = if way == HeaderCommand::Xhdr { HeaderCommand::Hdr } else { HeaderCommand::None };
-        let mut headers = self.headers.lock();
-        *headers = (*headers).max(next);
+        let now = {
+            let mut headers = self.headers.lock();
+            *headers = (*headers).max(next);
+            *headers
+        };
+        if now == HeaderCommand::None {
+            let mut state = self.state.lock();
+            state.span = state.span.min(SPAN_MAX);
+        }
     }
 }
 
@@ -312,6 +321,22 @@ mod tests {
                 chunks += 1;
             }
             assert_eq!(chunks < 30, is_crossed, "{count:?}: {chunks}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_headers_chunks_stay_narrow() {
+        let work = PullWork { groups: vec![wanted("a", 1..=1 << 53)], ..PullWork::default() };
+        let (plan, _filer) = PullPlan::new(work, 1_000);
+        // Grown wide before.
+        plan.state.lock().span = SPAN_MAX * 4;
+        plan.has_no(HeaderCommand::Hdr);
+        for _ in 0..30 {
+            let chunk = plan.next().await.unwrap();
+            let ChunkContents::Numbers { numbers, .. } = &chunk.part else { panic!() };
+            let span = numbers.end() - numbers.start() + 1;
+            assert!(span <= SPAN_MAX, "{span}");
+            plan.found(0, span, 0, Some(2));
         }
     }
 

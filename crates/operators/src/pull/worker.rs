@@ -23,7 +23,9 @@ use tracing::debug;
 
 use super::aside::{FetchRefusal, RemoteArticle};
 use super::counts::PullCounters;
-use super::plan::{ChunkContents, ChunkPiece, FilerClosed, HeaderCommand, NoChunk, PullChunk, PullPlan};
+use super::plan::{
+    ChunkContents, ChunkPiece, FilerClosed, HeaderCommand, NoChunk, PullChunk, PullPlan, SPAN_MAX,
+};
 use netnews::MessageId;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::response::code;
@@ -89,6 +91,13 @@ struct OpenChunk {
     rest: ChunkRemainder,
     /// Outstanding responses, once their number is known.
     left: Option<usize>,
+}
+
+impl OpenChunk {
+    /// Returns whether it has more numbers left than are ever asked for one by one.
+    fn is_wide(&self) -> bool {
+        matches!(&self.rest, ChunkRemainder::Numbers(rest) if rest.end().saturating_sub(*rest.start()) >= SPAN_MAX)
+    }
 }
 
 enum ChunkRemainder {
@@ -242,9 +251,13 @@ impl PullWorker {
     /// Requests the rest of a chunk.
     fn begin(&mut self, pipeline: &mut Pipeline, at: usize) -> Result<(), FetchEnd> {
         let sequence = self.first + at as u64;
-        let headers = self.fetching.plan.headers();
         let Some(open) = self.open.get_mut(at) else { return Ok(()) };
         open.left = None;
+        let headers = match self.fetching.plan.headers() {
+            // Too many numbers to ask for each; a server that answered about as many has one of the commands.
+            HeaderCommand::None if open.is_wide() => HeaderCommand::Hdr,
+            headers => headers,
+        };
         let articles: Vec<RemoteArticle> = match (&open.chunk.part, &open.rest) {
             (ChunkContents::Numbers { name, .. }, ChunkRemainder::Numbers(rest)) if !rest.is_empty() => {
                 match headers.command() {
@@ -291,7 +304,7 @@ impl PullWorker {
                     // Lines that follow are of the previous group.
                     while has_block && pipeline.client.block_line().await?.is_some() {}
                     self.skip(pipeline, sequence, refusal).await?;
-                } else if is_unknown(code) {
+                } else if is_unknown(code) && !self.is_wide(sequence) {
                     self.fetching.plan.has_no(headers);
                     self.begin_again(pipeline, sequence)?;
                 } else if has_block || is_absent(code) {
@@ -438,6 +451,10 @@ impl PullWorker {
     /// Requests a chunk again by another command.
     fn begin_again(&mut self, pipeline: &mut Pipeline, sequence: u64) -> Result<(), FetchEnd> {
         self.place(sequence).map_or(Ok(()), |at| self.begin(pipeline, at))
+    }
+
+    fn is_wide(&self, sequence: u64) -> bool {
+        self.place(sequence).and_then(|at| self.open.get(at)).is_some_and(OpenChunk::is_wide)
     }
 
     /// Returns the index of an open chunk.
