@@ -96,7 +96,8 @@ struct OpenChunk {
 impl OpenChunk {
     /// Returns whether it has more numbers left than are ever asked for one by one.
     fn is_wide(&self) -> bool {
-        matches!(&self.rest, ChunkRemainder::Numbers(rest) if rest.end().saturating_sub(*rest.start()) >= SPAN_MAX)
+        let ChunkRemainder::Numbers(rest) = &self.rest else { return false };
+        rest.end().saturating_sub(*rest.start()) >= SPAN_MAX
     }
 }
 
