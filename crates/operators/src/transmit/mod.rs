@@ -158,8 +158,38 @@ struct Transmission<'a> {
     rights: BTreeSet<u16>,
 }
 
-/// Offers and articles that wait for their responses, in order.
-type Open = VecDeque<(OutgoingArticle, ArticleRequest)>;
+/// Articles of a connection about which the final response has not come.
+#[derive(Default)]
+struct OpenArticles {
+    /// Offers and articles that wait for their responses, in order.
+    asked: VecDeque<(OutgoingArticle, ArticleRequest)>,
+    /// Articles that the server wants, and that wait for room in the client's queue.
+    wanted: VecDeque<OutgoingArticle>,
+}
+
+impl OpenArticles {
+    fn len(&self) -> usize {
+        self.asked.len() + self.wanted.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let asked = self.asked.iter().map(|(outgoing, _)| outgoing);
+        asked.chain(&self.wanted).map(|outgoing| outgoing.wire.len()).sum()
+    }
+
+    /// Submits as many of the wanted articles as there is room for.
+    fn send_wanted(&mut self, client: &mut NntpClient) -> Result<(), Error> {
+        while client.has_room()
+            && let Some(outgoing) = self.wanted.pop_front()
+        {
+            let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
+            // The response comes after those of the outstanding offers.
+            self.asked.push_back((outgoing, ArticleRequest::Takethis));
+            sent?;
+        }
+        Ok(())
+    }
+}
 
 impl Transmission<'_> {
     /// Sends until nothing is left, over as many connections as needed.
@@ -169,18 +199,20 @@ impl Transmission<'_> {
             let before = self.answered;
             let error = match NntpClient::connect(target).await {
                 Ok(client) => {
-                    let mut open = Open::new();
+                    let mut open = OpenArticles::default();
                     let ended = self.converse(client, &mut open).await;
                     // An expired login is not the fault of an article.
                     let is_logged_out = matches!(ended, Err(SendError::Server(Error::LoggedOut(_))));
                     if ended.is_err()
                         && !is_logged_out
-                        && let Some((next, _)) = open.front_mut()
+                        && let Some((next, _)) = open.asked.front_mut()
                     {
                         // The article may be the cause.
                         next.failures += 1;
                     }
-                    for (outgoing, _) in open.into_iter().rev() {
+                    let asked = open.asked.into_iter().map(|(outgoing, _)| outgoing);
+                    // The article that may be the cause stays the first.
+                    for outgoing in asked.chain(open.wanted).rev() {
                         self.fresh.push_front(outgoing);
                     }
                     match ended {
@@ -203,28 +235,31 @@ impl Transmission<'_> {
         }
     }
 
-    async fn converse(&mut self, mut client: NntpClient, open: &mut Open) -> Result<(), SendError> {
+    async fn converse(&mut self, mut client: NntpClient, open: &mut OpenArticles) -> Result<(), SendError> {
         let mut odd_in_a_row = 0;
         loop {
+            open.send_wanted(&mut client)?;
             self.offer(&mut client, open)?;
-            if open.is_empty() {
-                // Everything was answered.
-                let _gone = client.quit().await;
-                return Ok(());
+            if open.asked.is_empty() {
+                if client.has_room() {
+                    // Everything was answered.
+                    let _gone = client.quit().await;
+                    return Ok(());
+                }
+                // An article was answered before all of it was sent.
+                client.flush().await?;
+                continue;
             }
             let judged = judged(client.answer().await, open);
             let (judgement, text) = judged?;
-            let Some((outgoing, request)) = open.pop_front() else { continue };
+            let Some((outgoing, request)) = open.asked.pop_front() else { continue };
             match judgement {
                 AnswerJudgement::Wanted if request == ArticleRequest::Check => {
-                    // The response comes after those of the outstanding offers.
-                    let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
-                    open.push_back((outgoing, ArticleRequest::Takethis));
-                    sent?;
+                    open.wanted.push_back(outgoing);
                 }
                 AnswerJudgement::Wanted => {
                     let sent = client.submit_article(outgoing.wire.as_slice());
-                    open.push_front((outgoing, ArticleRequest::Transfer));
+                    open.asked.push_front((outgoing, ArticleRequest::Transfer));
                     sent?;
                 }
                 AnswerJudgement::Odd | AnswerJudgement::Unentitled | AnswerJudgement::OutOfStep => {
@@ -246,17 +281,17 @@ impl Transmission<'_> {
     }
 
     /// Offers as many articles as allowed.
-    fn offer(&mut self, client: &mut NntpClient, open: &mut Open) -> Result<(), SendError> {
+    fn offer(&mut self, client: &mut NntpClient, open: &mut OpenArticles) -> Result<(), SendError> {
         let (window, verb, request) = match client.streaming() {
             true => (WINDOW_ARTICLES_MAX, "CHECK", ArticleRequest::Check),
             false => (1, "IHAVE", ArticleRequest::Ihave),
         };
-        let mut bytes: usize = open.iter().map(|(outgoing, _)| outgoing.wire.len()).sum();
+        let mut bytes = open.bytes();
         while open.len() < window && bytes < WINDOW_BYTES_MAX && client.has_room() {
             let Some(next) = self.next()? else { break };
             bytes += next.wire.len();
             let submitted = client.submit(format!("{verb} {}", next.id));
-            open.push_back((next, request));
+            open.asked.push_back((next, request));
             submitted?;
         }
         Ok(())
@@ -332,14 +367,14 @@ impl Transmission<'_> {
 /// Returns the meaning of a response for its article, and its text.
 fn judged(
     answered: Result<NntpAnswer<'_>, Error>,
-    open: &Open,
+    open: &OpenArticles,
 ) -> Result<(AnswerJudgement, String), SendError> {
     let answer = match answered {
         Ok(answer) => answer,
         Err(error) if error.is_odd_answer() => return Ok((AnswerJudgement::OutOfStep, error.to_string())),
         Err(error) => return Err(error.into()),
     };
-    let Some((outgoing, request)) = open.front() else {
+    let Some((outgoing, request)) = open.asked.front() else {
         return Err(Error::Protocol(ProtocolFault::UnexpectedCode(answer.code)).into());
     };
     match answer.judged(*request, outgoing.id.as_bytes()) {
@@ -353,11 +388,21 @@ mod tests {
     use super::*;
     use ingest::batches::BatchReader;
     use site_config::{Link, LinkTls};
-    use std::net::TcpListener;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_silent_server_is_given_up_after_two_connections() {
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    impl ArticleSource for VecDeque<OutgoingArticle> {
+        fn next(&mut self) -> io::Result<Option<OutgoingArticle>> {
+            Ok(self.pop_front())
+        }
+
+        fn damaged(&self) -> u64 {
+            0
+        }
+    }
+
+    /// Returns the way to a server that is listening.
+    fn dial(listener: &TcpListener) -> RemoteServer {
         let link = Link {
             bind: None,
             tls: LinkTls::Off,
@@ -368,7 +413,64 @@ mod tests {
             mechanisms: Vec::new(),
             compress: false,
         };
-        let dial = RemoteServer { to: silent.local_addr().unwrap().to_string(), link };
+        RemoteServer { to: listener.local_addr().unwrap().to_string(), link }
+    }
+
+    /// Accepts articles as a server that answers CHECKs only when it has read `checks` of them.
+    fn accept(stream: TcpStream, checks: usize) -> io::Result<()> {
+        let mut out = stream.try_clone()?;
+        let mut lines = BufReader::new(stream).lines();
+        write!(out, "200 hello\r\n")?;
+        let mut wanted = Vec::new();
+        while let Some(line) = lines.next() {
+            let line = line?;
+            match line.split_once(' ').unwrap_or((&line, "")) {
+                ("MODE", _) => write!(out, "203 streaming\r\n")?,
+                ("CHECK", id) => {
+                    wanted.push(format!("238 {id}\r\n"));
+                    if wanted.len() == checks {
+                        out.write_all(wanted.concat().as_bytes())?;
+                    }
+                }
+                ("TAKETHIS", id) => {
+                    while lines.next().is_some_and(|line| line.is_ok_and(|line| line != ".")) {}
+                    write!(out, "239 {id}\r\n")?;
+                }
+                ("QUIT", _) => return write!(out, "205 bye\r\n"),
+                _ => write!(out, "500 what?\r\n")?,
+            }
+        }
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn articles_that_are_wanted_together_wait_for_room_in_the_queue() {
+        const ARTICLES: usize = 60;
+        let article = |n: usize| OutgoingArticle {
+            id: format!("<{n}@x.example>").into(),
+            wire: [&b"Subject: large\r\n\r\n"[..], &b"0123456789\r\n".repeat(10_000)].concat(),
+            failures: 0,
+        };
+        let mut source: VecDeque<_> = (0..ARTICLES).map(article).collect();
+        let bytes: usize = source.iter().map(|outgoing| outgoing.wire.len()).sum();
+        assert!(ClientLimits::default().queued_bytes_max < bytes && bytes < WINDOW_BYTES_MAX);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dial = dial(&listener);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _broken = accept(stream, ARTICLES);
+            }
+        });
+        let (mut counts, mut complaints) = (SendCounts::default(), Vec::new());
+        let mut told = |id: &str, why: &str| complaints.push(format!("{id}: {why}"));
+        transmit(&dial, &mut source, &mut counts, &mut told).await.unwrap();
+        assert_eq!((counts.accepted, counts.given_up), (ARTICLES as u64, 0), "{complaints:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_silent_server_is_given_up_after_two_connections() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dial = dial(&silent);
         let mut source = of_batch(BatchReader::new(Box::new(io::empty()), 1_000));
         let (mut counts, mut told) = (SendCounts::default(), |_: &str, _: &str| {});
         let timeout = Duration::from_millis(50);
