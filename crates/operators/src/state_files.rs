@@ -227,6 +227,7 @@ mod tests {
         [
             ("users", summed(&format!("newsreel-users 2 {}\nfred\tstaff\t5\t-\t-\n", "07".repeat(16)))),
             ("sign-ups", summed("newsreel-sign-ups 1\n")),
+            ("shared-files", summed(&format!("{digest} posting-secret\n{digest} users/fred\n"))),
             ("notices-done", two(&format!("{digest} 5 6 7 KEY"), "forgotten 8")),
             ("filter-log", two(review, review)),
             ("audit-log", two(action, action)),

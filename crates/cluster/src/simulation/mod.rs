@@ -604,20 +604,26 @@ impl Simulation {
         self.wire();
     }
 
+    /// Returns the machines of the members that can still follow the log.
+    fn living(&self) -> Vec<usize> {
+        (0..self.machines.len()).filter(|at| !self.machines[*at].is_overtaken).collect()
+    }
+
     /// Offers once more what is in doubt, and checks everything.
     fn finish(&mut self) {
-        let living: Vec<usize> =
-            (0..self.machines.len()).filter(|at| !self.machines[*at].is_overtaken).collect();
         for round in 0..20 {
-            if self.again.is_empty() {
+            // A crash that is still to come may put the last one back before the log begins.
+            let living = self.living();
+            if self.again.is_empty() || living.is_empty() {
                 break;
             }
             assert!(round < 19, "what was answered with \"later\" is never taken");
             let again = std::mem::take(&mut self.again);
-            let Some(at) = living.get(self.random.up_to(living.len().max(1) - 1)).copied() else { break };
+            let at = living[self.random.up_to(living.len() - 1)];
             self.propose(at, again);
             self.rest();
         }
+        let living = self.living();
         self.finish_feed(&living);
         for at in &living {
             self.compare(*at);
