@@ -630,7 +630,7 @@ impl Simulation {
             if let Some(process) = &self.machines[*at].process {
                 let spool = process.member.fold().spool();
                 self.checks.finished(spool, self.next_article);
-                assert_eq!(spool.verifier().verify(&()).findings, []);
+                assert_eq!(spool.verifier().verify(&()).findings, [], "at member {at}");
             }
         }
         self.checks.members_compared(living.len());

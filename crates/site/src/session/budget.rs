@@ -128,7 +128,7 @@ impl ArticleReservation {
         self.shared.arrived.store(bytes, Ordering::Relaxed);
     }
 
-    /// Reuses the place for another article, of which `arrived` bytes have arrived. If other articles wait for
+    /// Reuses the place for another article, of which `arrived` bytes have arrived. If others wait for
     /// memory, all but `least` is given back.
     pub fn restart(&mut self, arrived: usize, least: usize) {
         self.arrived(arrived);
