@@ -127,7 +127,9 @@ impl Member {
         let report: serde_json::Value =
             serde_json::from_str(&done(&self.dir, &["status", "--json"])).unwrap();
         let members = report["server"]["cluster"]["members"].as_array().unwrap();
-        members.iter().find(|member| member["name"] == name).unwrap()["leases"].as_u64().unwrap()
+        let member = members.iter().find(|member| member["name"] == name);
+        // Not yet known.
+        member.and_then(|member| member["leases"].as_u64()).unwrap_or_default()
     }
 
     /// Starts the server, and waits until it answers.
