@@ -219,7 +219,7 @@ fn a_restoration_that_is_killed_at_any_step_and_repeated_leaves_the_same_site() 
     let (begun, copy) = (sim.steps(), sim.image().unwrap());
     run(&sim, RestoreTarget::New).unwrap();
     let (steps, mut begun_again) = (sim.steps() - begun, 0);
-    for step in (0..steps).step_by(crash_every(3)) {
+    for step in (0..steps).step_by(crash_every(1)) {
         let sim = copy.image().unwrap();
         sim.crash_at(sim.steps() + step, CrashKind::Kill, step);
         let _killed =

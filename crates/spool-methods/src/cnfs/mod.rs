@@ -315,9 +315,7 @@ impl Cycbuff {
         })?;
         let buffer = Self::with_file(file, config, id, secret, None)?;
         buffer.bitmap.words().iter().for_each(|w| w.store(0, Ordering::Relaxed));
-        let made =
-            buffer.write_header(0).and_then(|()| buffer.write_header(0)).and_then(|()| buffer.file.sync());
-        made.map_err(SpoolError::io("write header of buffer", path))?;
+        buffer.write_both_headers(0).map_err(SpoolError::io("write header of buffer", path))?;
         if let Some(parent) = path.parent() {
             disk.sync_dir(parent).map_err(SpoolError::io("sync directory", parent))?;
         }
@@ -693,6 +691,12 @@ impl Cycbuff {
         done
     }
 
+    /// Writes both copies of the header. One is durable before the other is begun: a power cut may leave both
+    /// incomplete otherwise.
+    fn write_both_headers(&self, now: u64) -> io::Result<()> {
+        (0..2).try_for_each(|_| self.write_header(now).and_then(|()| self.file.sync()))
+    }
+
     /// Returns this buffer in a file of `len` bytes, whose last part becomes the usage bitmap; every record
     /// keeps its place. `None` if that is no growth. The file stays the old buffer until the first new header
     /// is written, which is the last step.
@@ -707,9 +711,7 @@ impl Cycbuff {
         let grown = Self { len, geometry, bitmap, ..self.clone() };
         grown.write_last_copy(now)?;
         grown.file.sync()?;
-        grown.write_header(now)?;
-        grown.write_header(now)?;
-        grown.file.sync()?;
+        grown.write_both_headers(now)?;
         Ok(Some(grown))
     }
 

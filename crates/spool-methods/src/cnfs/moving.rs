@@ -103,9 +103,7 @@ impl Cycbuff {
             Self { path: copying.path.display().to_string(), file: copying.file, bitmap, ..self.clone() };
         moved.write_last_copy(now)?;
         moved.file.sync()?;
-        moved.write_header(now)?;
-        moved.write_header(now)?;
-        moved.file.sync()?;
+        moved.write_both_headers(now)?;
         if let Some(parent) = copying.path.parent() {
             disk.sync_dir(parent)?;
         }

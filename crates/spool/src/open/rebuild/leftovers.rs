@@ -16,7 +16,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Volumes that rows of the journal name.
+/// Volumes that rows of the journal name, each with the write position of the first of its rows.
 #[derive(Default)]
 pub(crate) struct VolumesNamed {
     pub volumes: Vec<VolumeRow>,
@@ -36,10 +36,10 @@ pub(crate) fn volumes_named(
             return Ok(());
         }
         match row {
-            JournalRow::Volume(v) => {
-                named.volumes.retain(|other| other.id != v.id);
-                named.volumes.push(v);
-            }
+            JournalRow::Volume(v) => match named.volumes.iter_mut().find(|other| other.id == v.id) {
+                Some(other) => *other = VolumeRow { head: other.head, ..v },
+                None => named.volumes.push(v),
+            },
             JournalRow::Article(a) => drop(named.used.insert(a.token.volume)),
             _ => {}
         }

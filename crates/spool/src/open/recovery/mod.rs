@@ -34,6 +34,7 @@ use disk::clock::unix_secs;
 use disk::duplicate_aside;
 use parts::OpeningSource;
 pub(crate) use parts::{not_configured, read_secret, read_secret_file, same_secret, secret_of, secret_text};
+use presence::PresentVolumes;
 use replay::{JournalSurvey, cut_of, push_voids, replay, survey};
 pub use report::{GivenUp, LossReason, RecoveryReport};
 use spool_base::config::{BufferConfig, ClassConfig, SpoolConfig};
@@ -158,8 +159,8 @@ fn try_to_open(
     let used = used || groups.exists || !trees::headers(&**disk, config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
     *new = recovery.new;
-    let left_out = match recovery.new {
-        true => Vec::new(),
+    let PresentVolumes { known, left_out } = match recovery.new {
+        true => PresentVolumes::default(),
         false => presence::check_all(disk, config, &found, checkpoint.as_ref(), without)?,
     };
     space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
@@ -170,7 +171,7 @@ fn try_to_open(
         found: &found,
         groups_file: &groups_file,
         checkpoint: None,
-        named: &[],
+        named: &known,
         is_rebuild: false,
     };
     // A checkpoint is usable only if the journal still has the rows after it.
@@ -207,7 +208,6 @@ fn try_to_open(
     let kept = kept.map_err(io("keep the list of what is hidden in"))?;
     wipe_indexes(&**disk, &paths, recovery.lost.as_deref()).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
-        // A new volume must not have the number of one whose rows are there.
         let named =
             rebuild::volumes_named(disk, &paths.journal, None).map_err(io("read journal in"))?.volumes;
         let folds = fresh(&OpeningSource { named: &named, ..source }, progress)?;

@@ -42,7 +42,8 @@ pub(super) struct OpeningSource<'a> {
     pub groups_file: &'a Arc<GroupsFile>,
     /// Checkpoint to start from; `None` leaves the indexes empty.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// Without a checkpoint to start from: volumes named by the journal, or by a checkpoint of no other use.
+    /// Volumes named by the journal, or by a checkpoint of no other use, with the first write position known.
+    /// A new volume must have the number of none of them.
     pub named: &'a [VolumeRow],
     /// Whether the indexes are rebuilt from the buffers, which continues with new headers of buffers.
     pub is_rebuild: bool,
@@ -365,7 +366,14 @@ fn open_volumes(
                 let id = row.map_or_else(&mut fresh, |v| v.id);
                 Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex::digits(secret))?)
             }
-            (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),
+            (Some(found), _) if is_rebuild => Arc::new(Cycbuff::open(found, buffer, None)?),
+            (Some(found), Some((known, _))) => Arc::new(Cycbuff::open(found, buffer, Some(known.head))?),
+            (Some(found), None) => {
+                // A kill may have interrupted its creation before its name was durable; rows will name it.
+                let dir = buffer.path.parent().unwrap_or(Path::new(""));
+                disk.sync_dir(dir).map_err(SpoolError::io("sync directory", dir))?;
+                Arc::new(Cycbuff::open(found, buffer, first_head(found, named))?)
+            }
             (None, Some((v, _))) if v.head > 0 && used(saved, v.id) => {
                 return Err(super::presence::missing(buffer));
             }
@@ -398,6 +406,15 @@ fn open_volumes(
     }
     check_ids(&volumes)?;
     Ok((volumes, next))
+}
+
+/// Returns the write position from which rows are replayed in a buffer that the checkpoint does not have:
+/// that of the first row that names it, or else the beginning of its first cycle. Its header may have that of
+/// articles whose rows have been cut off since. `None` if the beginning is not known.
+fn first_head(found: &FoundBuffer, named: &[VolumeRow]) -> Option<u64> {
+    let header = found.header.as_ref()?;
+    let row = named.iter().find(|v| v.id == header.volume).map(|v| v.head);
+    row.or_else(|| header.head.checked_sub(header.free).filter(|_| header.cycle == 1))
 }
 
 /// Refuses volumes with the same number, which tokens could not distinguish.

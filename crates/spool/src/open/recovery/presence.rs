@@ -35,7 +35,7 @@ pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
 }
 
 /// Returns the volumes known from the checkpoint and, unless it has the volumes of all files `found`, from
-/// the rows after it; otherwise from the journal.
+/// the rows after it; otherwise from the journal. The write position is the first one known of each.
 pub(crate) fn known_volumes(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -240,16 +240,25 @@ pub(crate) fn tails(
     LeftOutVolumes { tails, since: checkpoint.map_or(0, |c| c.position), is_known }
 }
 
+/// Volumes of a spool according to its checkpoint and its journal.
+#[derive(Default)]
+pub(crate) struct PresentVolumes {
+    /// Result of [`known_volumes`].
+    pub known: Vec<VolumeRow>,
+    /// Volumes that a rebuild leaves out.
+    pub left_out: Vec<VolumeRow>,
+}
+
 /// Refuses a spool that lacks a buffer it had, or the directory of any buffer, or that has another file in
 /// its place. A rebuild (`without` is not `None`) reads the existing files, and continues without the volumes
-/// in `without`, which are returned.
+/// in `without`.
 pub(crate) fn check_all(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
     found: &[Option<FoundBuffer>],
     checkpoint: Option<&Checkpoint>,
     without: Option<&[String]>,
-) -> Result<Vec<VolumeRow>, SpoolError> {
+) -> Result<PresentVolumes, SpoolError> {
     let known = known_volumes(disk, config, checkpoint, found)?;
     for (buffer, found) in config.buffers.iter().zip(found) {
         match found {
@@ -261,10 +270,11 @@ pub(crate) fn check_all(
             Some(_) => {}
         }
     }
-    match without {
-        Some(without) => left_out(disk, config, found, checkpoint, without),
-        None => check_trees(&**disk, config, &known).map(|()| Vec::new()),
-    }
+    let left_out = match without {
+        Some(without) => left_out(disk, config, found, checkpoint, without)?,
+        None => check_trees(&**disk, config, &known).map(|()| Vec::new())?,
+    };
+    Ok(PresentVolumes { known, left_out })
 }
 
 /// Refuses directories of classes that are not the ones in use.

@@ -526,13 +526,14 @@ impl Restoration<'_> {
         }
         self.all(forgotten.into_iter())?;
         let mut outcomes = Vec::with_capacity(changes.len());
-        // Articles of one class are stored in their order, so a kill leaves none without those before it.
+        // Articles of one class are stored in their order, and none before the ids that precede them are in
+        // the journal, so a kill leaves none without what comes before it: history keeps the order.
         let classes = self.spool.writer.lock().classes_of(&changes);
         let (mut rest, mut classes) = (&changes[..], &classes[..]);
         while !rest.is_empty() {
             let first = classes.iter().flatten().next();
             let same = classes.iter().take_while(|class| class.is_none() || class.as_ref() == first).count();
-            let (now, later) = rest.split_at(same.clamp(1, rest.len()));
+            let (now, later) = rest.split_at(ids_last(rest).min(same).clamp(1, rest.len()));
             self.spool.apply(self.time, now, &mut outcomes)?;
             (rest, classes) = (later, classes.get(now.len()..).unwrap_or(&[]));
         }
@@ -593,6 +594,14 @@ impl Restoration<'_> {
         let in_memory = used.map(|volume| volume.name().to_owned()).collect();
         Some(RestoreReport { articles, displaced, in_memory, is_same, digest, ..self.report })
     }
+}
+
+/// Returns the length of the changes up to the first article that follows an id.
+fn ids_last(changes: &[Change<'_>]) -> usize {
+    let is_article = |change: &Change<'_>| matches!(change, Change::Article(_));
+    let articles = changes.iter().take_while(|change| is_article(change)).count();
+    let ids = changes.iter().skip(articles).take_while(|change| !is_article(change)).count();
+    articles + ids
 }
 
 fn forget(key: ArticleKey, arrived: u32) -> Change<'static> {
