@@ -1,10 +1,11 @@
 //! The counts behind the limits of `[[access]]` sections: connections, bytes per second, posts per hour.
 //!
-//! Counts are kept per section and per user, or per address for clients that are not logged in. An
-//! [`AccessPermit`] is a drop guard: its connection counts until it is dropped. Counts of posts outlive
+//! Counts are kept per section and per user, or per address ([`counted`]) for clients that are not logged in.
+//! An [`AccessPermit`] is a drop guard: its connection counts until it is dropped. Counts of posts outlive
 //! connections, in a table of limited size. Called by the session and the web.
 
 use super::connections::{Connections, too_many};
+use super::lockout::counted;
 use hashbrown::HashMap;
 use nntp_io::rate::{Bandwidth, TokenBucket};
 use site_base::lock::Leaf;
@@ -51,7 +52,7 @@ pub struct LimitSubject<'a> {
 
 impl LimitSubject<'_> {
     fn by_address(&self) -> Key {
-        (self.access.identity(), ClientKey::Address(self.address))
+        (self.access.identity(), ClientKey::Address(counted(self.address)))
     }
 
     fn by_user(&self) -> Option<Key> {
@@ -210,6 +211,25 @@ mod tests {
         drop((second, again, others));
         let counts = limits.0.lock();
         assert!(counts.connections.is_empty() && counts.bandwidths.is_empty());
+    }
+
+    /// A customer has a whole network of IPv6.
+    #[test]
+    fn one_network_of_ipv6_is_one_address() {
+        let (access, limits) = (access(), Arc::new(AccessLimits::default()));
+        let from =
+            |address: &str| LimitSubject { access: &access, address: address.parse().unwrap(), user: None };
+        let enter = |address: &str| limits.enter(&from(address), false);
+        let _permits =
+            ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:f::"].map(|address| enter(address).unwrap());
+        assert_eq!(enter("2001:db8::4").unwrap_err(), LimitReached::Address(3));
+        assert!(enter("2001:db8:0:1::1").is_ok() && enter("::ffff:192.0.2.1").is_ok());
+        let now = Instant::now();
+        assert_eq!(
+            ["2001:db8::1", "2001:db8::2"].map(|address| limits.post(&from(address), now)),
+            [Ok(()); 2]
+        );
+        assert!(limits.post(&from("2001:db8::3"), now).is_err());
     }
 
     #[test]

@@ -57,8 +57,8 @@ section! {
         /// had been created again: if a newsreader does not notice, unsubscribe and subscribe again. Do not
         /// change the setting for a client, since the same number is another article under the other setting.
         numbers: NumberWidth = word(), default "all", example "31-bit";
-        /// Concurrent connections from one address under this section. Further ones are answered 400 and
-        /// closed.
+        /// Concurrent connections from one address, or from one /64 network of IPv6, under this section.
+        /// Further ones are answered 400 and closed.
         connections_per_address_max: Option<usize> = Maybe(1..=1_000_000), example 10;
         /// Concurrent connections of one user under this section, from all addresses. Further ones are
         /// answered 400 when they log in, and closed.
@@ -67,9 +67,9 @@ section! {
         /// one address without a login. One second's worth may be sent at once. Counted before
         /// compression and TLS.
         bytes_per_sec_max: Option<u64> = Maybe(Size::ANY), example "2 MiB";
-        /// Articles that one user, or one address without a login, may post within an hour. That many
-        /// may be posted at once, then one whenever its share of the hour has passed; before that POST is
-        /// answered 440.
+        /// Articles that one user, or one address without a login (one /64 network of IPv6), may post
+        /// within an hour. That many may be posted at once, then one whenever its share of the hour has
+        /// passed; before that POST is answered 440.
         posts_per_hour_max: Option<u64> = Maybe(1..=1_000_000), example 60;
     }
 }

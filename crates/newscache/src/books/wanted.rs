@@ -10,7 +10,7 @@ const WANTS_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 1024;
 
 /// An article that a reader wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MissedArticle {
     /// Group; empty if the article was requested by its Message-ID.
     pub group: Vec<u8>,

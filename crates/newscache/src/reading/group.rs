@@ -175,8 +175,21 @@ impl CacheGroup {
     /// # Errors
     /// Errors of the disk.
     pub fn set_marks(&self, marks: GroupMarks, at: u64) -> io::Result<GroupOutcome> {
+        self.take_marks(marks, false, at)
+    }
+
+    /// Like [`CacheGroup::set_marks`], if a number of the group has the same article as before: the high mark
+    /// may then fall, as the newest articles were removed (RFC 3977 6.1.1.2).
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn set_marks_of_same(&self, marks: GroupMarks, at: u64) -> io::Result<GroupOutcome> {
+        self.take_marks(marks, true, at)
+    }
+
+    fn take_marks(&self, marks: GroupMarks, are_same: bool, at: u64) -> io::Result<GroupOutcome> {
         let before = self.marks().map(|asked| asked.value);
-        let is_anew = before.is_some_and(|before| marks.high < before.high);
+        let is_anew = !are_same && before.is_some_and(|before| marks.high < before.high);
         if is_anew {
             self.begin_anew(at)?;
         }

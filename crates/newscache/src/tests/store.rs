@@ -134,6 +134,9 @@ fn group_is_reset_when_its_numbers_change() {
         assert_eq!(group.put_article(7, &id(7), &article(7, 600), 5).unwrap(), GroupOutcome::None);
     };
     fill();
+    assert_eq!(group.set_marks_of_same(marks(19), 6).unwrap(), GroupOutcome::None, "the last was removed");
+    assert_eq!(get(&group, 7), Some((id(7), article(7, 600))));
+    fill();
     assert_eq!(group.set_marks(marks(19), 6).unwrap(), GroupOutcome::Anew);
     assert_eq!((get(&group, 7), group.marks()), (None, Some(DatedAnswer { value: marks(19), at: 6 })));
     fill();

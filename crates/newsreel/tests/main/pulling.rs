@@ -469,7 +469,8 @@ struct Odd {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     /// Response to `ARTICLE <odd.3@x.example>`; "close" ends the connection, "lapsed" is 480 once, "" sends
-    /// the article.
+    /// the article. With "fell" the last article of the group is gone, with "anew" its numbers are those of
+    /// others.
     answer: Arc<Mutex<&'static str>>,
     /// Response to `GROUP odd.group`.
     group: &'static str,
@@ -505,7 +506,12 @@ impl Odd {
                 ["AUTHINFO", "USER", _] => "381 go on\r\n".into(),
                 ["AUTHINFO", "PASS", _] => "281 welcome\r\n".into(),
                 ["LIST", "ACTIVE", ..] => {
-                    "215 list\r\nodd.group 6 1 y\r\nodd line\r\nplain.group 6 1 y\r\n.\r\n".into()
+                    let high = if ["fell", "anew"].contains(&*self.answer.lock().unwrap()) { 5 } else { 6 };
+                    format!("215 list\r\nodd.group {high} 1 y\r\nodd line\r\nplain.group 6 1 y\r\n.\r\n")
+                }
+                ["STAT", number] => {
+                    let name = if *self.answer.lock().unwrap() == "anew" { "new" } else { "odd" };
+                    format!("223 {number} <{name}.{number}@x.example>\r\n")
                 }
                 ["LIST", "NEWSGROUPS", ..] => "215 list\r\n.\r\n".into(),
                 ["GROUP", name] => {
@@ -649,6 +655,27 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     let mut serving = site.serve();
     serving.logged(|line| line.contains("article given up"));
     wait(&site, |pulls| pulls[0]["details"]["waiting"] == 0);
+}
+
+/// Where the last article is removed, the high mark may fall (RFC 3977 6.1.1.2).
+#[test]
+fn pull_looks_at_all_articles_again_only_if_numbers_are_those_of_others() {
+    let odd = Odd::start("", "", "");
+    let site = Operated::with(&[]);
+    let (_, said) = pull_from(&site, &odd);
+    assert!(said.contains(": 12 accepted, 0 rejected"), "{said}");
+    for (answer, looks_again) in [("fell", false), ("anew", true)] {
+        *odd.answer.lock().unwrap() = answer;
+        odd.asked.lock().unwrap().clear();
+        // The mark is that of the last pull.
+        let (code, said) = pull_from(&site, &odd);
+        assert_eq!(code, Some(0), "{answer}: {said}");
+        let asked = |begin: &str| odd.asked.lock().unwrap().iter().any(|line| line.starts_with(begin));
+        assert_eq!((asked("STAT 5"), asked("XHDR")), (true, looks_again), "{answer}: {said}");
+        *odd.answer.lock().unwrap() = "";
+        let (_, said) = pull_from(&site, &odd);
+        assert!(said.contains(": 0 accepted, 0 rejected"), "{said}");
+    }
 }
 
 #[test]

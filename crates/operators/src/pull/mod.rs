@@ -20,7 +20,7 @@ pub(crate) use counts::PullCounters;
 pub use counts::{PullCounts, PullDetails};
 pub(super) use state::is_whole as is_marks_file_whole;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -194,7 +194,9 @@ pub(crate) async fn run(
     let (work, now) = match spec.by {
         PullMethod::Number => {
             let there = carried(&mut client, spec, &groups, ground, counts).await?;
-            (PullWork { again, groups: wanted(spec, &there, &mut marks), ids: Vec::new() }, None)
+            let shortened = shortened(&mut client, &there, &marks, &ground.spool).await?;
+            let groups = wanted(spec, &there, &shortened, &mut marks);
+            (PullWork { again, groups, ids: Vec::new() }, None)
         }
         PullMethod::Newnews => {
             if spec.create_groups {
@@ -344,11 +346,36 @@ fn is_plain(flag: &GroupFlag) -> bool {
     matches!(flag, GroupFlag::Open | GroupFlag::Moderated | GroupFlag::Closed)
 }
 
-/// Returns the new numbers of these groups.
-fn wanted(spec: &PullSpec, there: &BTreeMap<String, RemoteGroup>, marks: &mut PullMarks) -> Vec<WantedGroup> {
+/// Returns the groups whose numbers fell although we have the newest article: later ones were removed there,
+/// and new ones get higher numbers (RFC 3977 6.1.1.2).
+async fn shortened(
+    client: &mut NntpClient,
+    there: &BTreeMap<String, RemoteGroup>,
+    marks: &PullMarks,
+    spool: &Spool,
+) -> Result<BTreeSet<String>, Error> {
+    let mut shortened = BTreeSet::new();
+    for (name, group) in there.iter().filter(|(name, group)| marks.group(name) > Some(group.high)) {
+        if let Some(id) = upstream::id_of(client, name, group.high).await?
+            && block_in_place(|| spool.are_known(&[spool.key(&id)], &[&id])) == [true]
+        {
+            shortened.insert(name.clone());
+        }
+    }
+    Ok(shortened)
+}
+
+/// Returns the new numbers of these groups; the marks of those that are `shortened` follow.
+fn wanted(
+    spec: &PullSpec,
+    there: &BTreeMap<String, RemoteGroup>,
+    shortened: &BTreeSet<String>,
+    marks: &mut PullMarks,
+) -> Vec<WantedGroup> {
     let mut all = Vec::new();
     for (name, RemoteGroup { low, high, .. }) in there {
         let mark = match marks.group(name) {
+            Some(_) if shortened.contains(name) => *high,
             // The numbers begin again because the group was created again there.
             Some(mark) if mark > *high => {
                 info!(pull = spec.name, group = name, mark, high, "numbers fell: all articles are looked at");

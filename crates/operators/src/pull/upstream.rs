@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use netnews::date::format_nntp;
+use netnews::decimal::parse_decimal;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use netnews::printable::stripped;
@@ -126,6 +127,23 @@ async fn list(
         ));
     }
     refused.map_or(Ok(()), Err)
+}
+
+/// Returns the Message-ID of the article of a number; `None` if there is none, or the server does not say.
+pub(super) async fn id_of(
+    client: &mut NntpClient,
+    group: &str,
+    number: u64,
+) -> Result<Option<Vec<u8>>, Error> {
+    if client.request(format!("GROUP {group}")).await?.code != code::GROUP_SELECTED {
+        return Ok(None);
+    }
+    let answer = client.request(format!("STAT {number}")).await?;
+    let mut words = answer.text().split(|byte| *byte == b' ');
+    let is_about_it =
+        answer.code == code::ARTICLE_EXISTS && words.next().and_then(parse_decimal) == Some(number);
+    let id = words.next().filter(|id| is_about_it && MessageId::parse(id).is_some());
+    Ok(id.map(<[u8]>::to_vec))
 }
 
 /// Asks for the Message-IDs of articles that have arrived in these groups since `since`; also returns the

@@ -215,9 +215,7 @@ pub(super) async fn bring(
 fn want(table: &UpstreamTable, place: &UpstreamLocator) {
     let Some(cache) = &table.cache else { return };
     cache.want(match place {
-        UpstreamLocator::Number(group, number) => {
-            MissedArticle { group: group.name.to_vec(), number: *number, id: Vec::new() }
-        }
+        UpstreamLocator::Number(group, number) => group.missed(*number),
         UpstreamLocator::Id(id) => MissedArticle { group: Vec::new(), number: 0, id: id.to_vec() },
     });
 }

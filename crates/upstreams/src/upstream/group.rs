@@ -9,7 +9,7 @@
 
 use super::kept_headers::KeptHeaders;
 use super::pool::ConnectionPool;
-use super::questions::{AskMarks, AskNumbers, MarksAnswer};
+use super::questions::{AskMarks, AskNumbers, MarksAnswer, NumbersAnswer};
 use super::rows::{AskRows, NUMBERS_MAX};
 use super::shelf::CachedGroup;
 use super::table::Upstream;
@@ -20,7 +20,7 @@ use lock_order::Ordered;
 use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
-use newscache::{Cache, RowCoverage};
+use newscache::{Cache, MissedArticle, RowCoverage};
 use site_base::lock::{Leaf, rank};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -37,6 +37,8 @@ const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
 /// Number of the newest numbers that are searched for one whose article is known.
 const NEWEST_NUMBERS: u64 = 7;
+/// Known articles about which a question for marks asks: the newest one may have been removed.
+const KNOWN_ARTICLES_MAX: usize = 2;
 /// Numbers of rows fetched at once when no reader waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
 /// Rows are fetched without a request as long as they are no more than one in this many requested ones.
@@ -236,6 +238,11 @@ impl NumberedGroup {
         }
     }
 
+    /// Returns the article of a number as one to be fetched.
+    pub fn missed(&self, number: u64) -> MissedArticle {
+        MissedArticle { group: self.name.to_vec(), number, id: Vec::new() }
+    }
+
     /// Returns the marks; `None` if there is no such group.
     pub async fn marks(&self) -> Answer<Option<GroupMarks>> {
         self.marks_since(Instant::now()).await
@@ -301,28 +308,24 @@ impl NumberedGroup {
         }
     }
 
-    /// Returns the question for its marks, and for the newest known article: a group may have been
-    /// renumbered without a lower high mark.
+    /// Returns the question for its marks, and for the newest known articles: a group may have been
+    /// renumbered without a lower high mark, and have a lower one because its last article was removed.
     pub fn question(&self) -> AskMarks {
         let high = self.shelf.marks().map_or(0, |marks| marks.high);
-        let newest = (high.saturating_sub(NEWEST_NUMBERS)..=high).rev();
-        let known =
-            newest.filter(|number| *number > 0).find_map(|number| Some((number, self.shelf.id_of(number)?)));
-        AskMarks { group: self.name.clone(), known }
+        let newest = (high.saturating_sub(NEWEST_NUMBERS)..=high).rev().filter(|number| *number > 0);
+        let known = newest.filter_map(|number| Some((number, self.shelf.id_of(number)?)));
+        AskMarks { group: self.name.clone(), known: known.take(KNOWN_ARTICLES_MAX).collect() }
     }
 
     /// Takes the upstream's answer to a question asked at this time.
     pub fn take_said(&self, said: MarksAnswer, at: Instant) {
-        if said.is_renumbered {
+        let MarksAnswer { marks, numbers } = said;
+        if numbers == NumbersAnswer::Other {
             self.begin_anew();
         }
-        self.take_marks(said.marks, at);
-    }
-
-    /// Takes marks in an answer to a question asked at this time; `None` if there is no such group.
-    pub fn take_marks(&self, marks: Option<GroupMarks>, at: Instant) {
+        let are_same = numbers == NumbersAnswer::Same;
         // The marks are set first: otherwise another task could take the group for missing.
-        if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
+        if marks.is_some_and(|marks| self.shelf.set_marks(marks, are_same)) {
             self.renumbered();
         }
         let mut asked = self.asked.lock();
@@ -843,7 +846,7 @@ mod tests {
         let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
         let table = UpstreamTable::new(&config, &(Arc::new(|_: &[u8]| false) as _), Some(cache), None);
         let group = NumberedGroup::new(b"comp.test", table.upstreams.first().unwrap(), None);
-        group.take_marks(Some(marks), Instant::now());
+        group.take_said(MarksAnswer::of(Some(marks)), Instant::now());
         group
     }
 
@@ -851,15 +854,16 @@ mod tests {
     fn a_renumbering_counts_once_however_it_is_noticed() {
         let marks = |high| GroupMarks { low: 1, high, count: high };
         let group = group(marks(9));
-        let say = |high, is_renumbered| {
-            group.take_said(MarksAnswer { marks: Some(marks(high)), is_renumbered }, Instant::now());
+        let say = |high, numbers| {
+            group.take_said(MarksAnswer { marks: Some(marks(high)), numbers }, Instant::now());
             group.renumberings.count()
         };
-        assert_eq!(say(9, false), 0);
-        assert_eq!(say(5, true), 1, "another article, and a lower high mark");
-        assert_eq!(say(7, true), 2, "another article alone");
-        assert_eq!(say(3, false), 3, "a lower high mark alone");
-        assert_eq!(say(3, false), 3);
+        assert_eq!(say(9, NumbersAnswer::Unknown), 0);
+        assert_eq!(say(5, NumbersAnswer::Other), 1, "another article, and a lower high mark");
+        assert_eq!(say(7, NumbersAnswer::Other), 2, "another article alone");
+        assert_eq!(say(5, NumbersAnswer::Same), 2, "the last article was removed");
+        assert_eq!(say(3, NumbersAnswer::Unknown), 3, "a lower high mark alone");
+        assert_eq!(say(3, NumbersAnswer::Unknown), 3);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -106,7 +106,8 @@ mod tests {
         let marks = GroupMarks { low: 2, high: 9, count: 5 };
         for (age, is_new) in [("1 h", true), ("0 s", false)] {
             let upstream = upstream(age);
-            NumberedGroup::new(b"a.b", &upstream, None).take_marks(Some(marks), Instant::now());
+            NumberedGroup::new(b"a.b", &upstream, None)
+                .take_said(super::super::questions::MarksAnswer::of(Some(marks)), Instant::now());
             // The group is not in memory, and the upstream cannot be reached.
             assert_eq!(upstream.marks_asked_at(b"a.b").is_some(), is_new, "{age}");
             let group = upstream.group(b"a.b").await.unwrap().unwrap();

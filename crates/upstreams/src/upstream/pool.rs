@@ -70,6 +70,8 @@ pub(super) struct UpstreamCounts {
     pub connections: AtomicU64,
     pub questions: AtomicU64,
     pub failures: AtomicU64,
+    /// Answers during which a connection ended or fell silent, also on a second one.
+    pub broken: AtomicU64,
     pub wrong: AtomicU64,
     pub bytes: AtomicU64,
 }
@@ -200,6 +202,11 @@ impl ConnectionPool {
         let pool = self.clone();
         let asked = tokio::spawn(async move { pool.ask(question).await }).await;
         asked.unwrap_or_else(|error| Err(UpstreamError::Away(error.to_string())))
+    }
+
+    /// Returns the number of answers that broke off so far.
+    pub fn broken(&self) -> u64 {
+        read(&self.tally.broken)
     }
 
     /// Returns the number of questions so far.
@@ -429,6 +436,13 @@ impl ConnectionPool {
         let took = line.take_time();
         if let Some(took) = took {
             self.took(took);
+        }
+        match &answer {
+            Err(UpstreamError::Broken(_)) if may_break => {}
+            Err(UpstreamError::Away(_) | UpstreamError::Broken(_) | UpstreamError::Silent(_)) => {
+                add(&self.tally.broken, 1);
+            }
+            _ => {}
         }
         match &answer {
             Ok(_) | Err(UpstreamError::Refused(..)) => {

@@ -3,8 +3,9 @@
 //! A pass goes through the wanted groups: those of the configuration, those read recently, and those
 //! requested most per byte. For each it fetches the overview of its newest articles and, as configured, the
 //! articles of threads that are in the cache, or all. Articles that readers requested while an upstream was
-//! away are fetched once it is back. Sources: the NewsCache paper, section 5; leafnode, which subscribes to
-//! groups that are read, and fetches bodies later.
+//! away are fetched once it is back. One at which an upstream breaks off is requested after all others.
+//! Sources: the NewsCache paper, section 5; leafnode, which subscribes to groups that are read, and fetches
+//! bodies later.
 
 use super::articles::{Flights, UpstreamLocator, bring};
 use super::group::NumberedGroup;
@@ -15,12 +16,14 @@ use super::table::UpstreamTable;
 use super::trouble::{UpstreamError, shown};
 use crate::Answer;
 use arc_swap::ArcSwap;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
-use newscache::{Cache, ReadGroup};
+use newscache::{Cache, MissedArticle, ReadGroup};
 use nntp_io::rate::Bandwidth;
+use site_base::back_off::BackOff;
 use site_base::clock::unix_secs;
+use site_base::lock::Leaf;
 use site_config::{Prefetch, PrefetchScope};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,12 +42,56 @@ const ROWS_BYTES: usize = 64 << 10;
 /// Message-IDs in References that are looked up.
 const REFERENCES_MAX: usize = 16;
 
+/// Time for which an article at which an upstream broke off is left alone.
+const PUT_OFF: BackOff = BackOff::new(Duration::from_secs(30), Duration::from_secs(3600));
+/// Articles that are remembered for that.
+const PUT_OFF_MAX: usize = 10_000;
+
+/// Articles at which an upstream broke off, as some servers do each time. They are requested after others and
+/// less and less often: each time the upstream counts as away for a while.
+#[derive(Default)]
+struct PutOffArticles(HashMap<MissedArticle, PutOffArticle>);
+
+struct PutOffArticle {
+    times: u32,
+    until: Instant,
+}
+
+impl PutOffArticles {
+    fn has(&self, article: &MissedArticle) -> bool {
+        self.0.contains_key(article)
+    }
+
+    /// Returns whether an article need not be left alone now.
+    fn is_due(&self, article: &MissedArticle, now: Instant) -> bool {
+        self.0.get(article).is_none_or(|put_off| put_off.until <= now)
+    }
+
+    fn put_off(&mut self, article: MissedArticle, now: Instant) {
+        if self.0.len() >= PUT_OFF_MAX {
+            self.0.retain(|_, put_off| put_off.until > now);
+        }
+        if self.0.len() < PUT_OFF_MAX || self.has(&article) {
+            let put_off = self.0.entry(article).or_insert(PutOffArticle { times: 0, until: now });
+            put_off.times = put_off.times.saturating_add(1);
+            put_off.until = now + PUT_OFF.pause(put_off.times);
+        }
+    }
+
+    fn forget(&mut self, article: &MissedArticle) {
+        self.0.remove(article);
+    }
+}
+
 /// State and limits of a pass.
 struct PrefetchPass<'p> {
     config: Arc<Prefetch>,
     table: Arc<UpstreamTable>,
     flights: &'p Arc<Flights>,
     refusing: &'p ArcSwap<RefusedHeaders>,
+    put_off: &'p Leaf<PutOffArticles>,
+    /// Articles of this pass that are put off.
+    last: Vec<(Arc<NumberedGroup>, u64)>,
     cache: Cache,
     bandwidth: Option<Bandwidth>,
     groups: u64,
@@ -58,11 +105,12 @@ pub(super) struct Prefetcher {
     config: ArcSwap<Prefetch>,
     /// Notified when the configuration changes.
     reconfigured: Notify,
+    put_off: Leaf<PutOffArticles>,
 }
 
 impl Prefetcher {
     pub fn new(config: Prefetch) -> Self {
-        Self { config: ArcSwap::from_pointee(config), reconfigured: Notify::new() }
+        Self { config: ArcSwap::from_pointee(config), reconfigured: Notify::new(), put_off: Leaf::default() }
     }
 
     /// Applies another configuration.
@@ -86,7 +134,7 @@ impl Prefetcher {
         let mut next_pass = Instant::now();
         loop {
             let config = self.config.load_full();
-            let pass = || PrefetchPass::begin(&config, table.load_full(), flights, refusing);
+            let pass = || PrefetchPass::begin(&config, table.load_full(), flights, refusing, &self.put_off);
             if config.fetch_later
                 && let Some(mut pass) = pass()
             {
@@ -115,17 +163,33 @@ impl<'p> PrefetchPass<'p> {
         table: Arc<UpstreamTable>,
         flights: &'p Arc<Flights>,
         refusing: &'p ArcSwap<RefusedHeaders>,
+        put_off: &'p Leaf<PutOffArticles>,
     ) -> Option<Self> {
         let cache = table.cache.clone()?;
         let bandwidth = config.bytes_per_sec_max.map(|bytes| Bandwidth::new(bytes, Instant::now()));
         let bytes_max = cache.settings().size_bytes / 4;
-        let (config, groups, articles, bytes) = (config.clone(), 0, 0, 0);
-        Some(Self { config, table, flights, refusing, cache, bandwidth, groups, articles, bytes, bytes_max })
+        Some(Self {
+            config: config.clone(),
+            table,
+            flights,
+            refusing,
+            put_off,
+            last: Vec::new(),
+            cache,
+            bandwidth,
+            groups: 0,
+            articles: 0,
+            bytes: 0,
+            bytes_max,
+        })
     }
 
     /// Fetches articles that readers requested when they were not available.
     async fn bring_wanted(&mut self) {
         for want in self.cache.wanted() {
+            if !self.put_off.lock().is_due(&want, Instant::now()) {
+                continue;
+            }
             let place = if want.group.is_empty() {
                 Some(UpstreamLocator::Id(want.id.as_slice().into()))
             } else {
@@ -135,7 +199,7 @@ impl<'p> PrefetchPass<'p> {
                 }
             };
             let brought = match place {
-                Some(place) => self.bring_one(&place).await,
+                Some(place) => self.bring_one(&place, &want).await,
                 None => Ok(()),
             };
             if !matches!(brought, Err(UpstreamError::Away(_))) {
@@ -144,11 +208,27 @@ impl<'p> PrefetchPass<'p> {
         }
     }
 
-    async fn bring_one(&mut self, place: &UpstreamLocator) -> Result<(), UpstreamError> {
-        let bytes = bring(&self.table, self.flights, place).await?;
-        self.take(bytes).await;
+    /// Fetches an article; puts it off if an upstream breaks off at it.
+    async fn bring_one(
+        &mut self,
+        place: &UpstreamLocator,
+        article: &MissedArticle,
+    ) -> Result<(), UpstreamError> {
+        let broken = self.broken();
+        let brought = bring(&self.table, self.flights, place).await;
+        match &brought {
+            Err(UpstreamError::Away(_)) if self.broken() == broken => {}
+            Err(UpstreamError::Away(_)) => self.put_off.lock().put_off(article.clone(), Instant::now()),
+            _ => self.put_off.lock().forget(article),
+        }
+        self.take(brought?).await;
         self.articles += 1;
         Ok(())
+    }
+
+    /// Returns how many answers of all upstreams have broken off so far.
+    fn broken(&self) -> u64 {
+        self.table.upstreams.iter().map(|upstream| upstream.pool.broken()).sum()
     }
 
     async fn prefetch(&mut self) {
@@ -168,6 +248,13 @@ impl<'p> PrefetchPass<'p> {
                 },
                 Ok(None) => {}
                 Err(error) => debug!(group = shown(&name), %error, "not prefetched"),
+            }
+        }
+        for (group, number) in std::mem::take(&mut self.last) {
+            let article = group.missed(number);
+            if self.may_go_on() && self.put_off.lock().is_due(&article, Instant::now()) {
+                // It stays put off, or is not there any more.
+                let _ = self.bring_one(&UpstreamLocator::Number(group, number), &article).await;
             }
         }
     }
@@ -203,7 +290,12 @@ impl<'p> PrefetchPass<'p> {
                 let is_refused = self.refusing.load().refuses_row(row);
                 if !is_refused && self.may_go_on() && self.is_wanted(row) {
                     let Some(number) = field(row, index::NUMBER).and_then(parse_decimal) else { continue };
-                    match self.bring_one(&UpstreamLocator::Number(group.clone(), number)).await {
+                    let article = group.missed(number);
+                    if self.put_off.lock().has(&article) {
+                        self.last.push((group.clone(), number));
+                        continue;
+                    }
+                    match self.bring_one(&UpstreamLocator::Number(group.clone(), number), &article).await {
                         Ok(()) | Err(UpstreamError::Missing) => {}
                         Err(trouble) => return Err(trouble.into()),
                     }

@@ -32,8 +32,8 @@ const IDS_BYTES_MAX: usize = 32 << 20;
 /// GROUP: asks for the marks of a group, and whether a number still has the same article.
 pub(super) struct AskMarks {
     pub group: Box<[u8]>,
-    /// A number of the group, with its known Message-ID.
-    pub known: Option<(u64, Vec<u8>)>,
+    /// Numbers of the group, with their known Message-IDs.
+    pub known: Vec<(u64, Vec<u8>)>,
 }
 
 /// Answer to [`AskMarks`].
@@ -41,8 +41,26 @@ pub(super) struct AskMarks {
 pub(super) struct MarksAnswer {
     /// Marks; `None` if there is no such group.
     pub marks: Option<GroupMarks>,
-    /// Whether the known number has another article.
-    pub is_renumbered: bool,
+    /// What the known numbers have now.
+    pub numbers: NumbersAnswer,
+}
+
+impl MarksAnswer {
+    /// Returns an answer that says nothing about numbers.
+    pub fn of(marks: Option<GroupMarks>) -> Self {
+        Self { marks, numbers: NumbersAnswer::Unknown }
+    }
+}
+
+/// What the known numbers of a group have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NumbersAnswer {
+    /// One has the article that it had.
+    Same,
+    /// One has another article.
+    Other,
+    /// Nothing follows: none was asked for, or none is there any more.
+    Unknown,
 }
 
 impl UpstreamQuestion for AskMarks {
@@ -61,28 +79,35 @@ impl Pipelined for AskMarks {
         // Sent even if the group is selected.
         line.forget_selected();
         line.select(&self.group)?;
-        match &self.known {
-            Some((number, _)) => line.submit(command("STAT", *number)),
-            None => Ok(()),
-        }
+        self.known.iter().try_for_each(|(number, _)| line.submit(command("STAT", *number)))
     }
 
     async fn take(&mut self, line: &mut UpstreamConnection) -> Result<MarksAnswer, UpstreamError> {
         let marks = line.selected(&self.group).await;
-        let Some((number, id)) = &self.known else {
-            return Ok(MarksAnswer { marks: marks?, is_renumbered: false });
-        };
+        if self.known.is_empty() {
+            return Ok(MarksAnswer::of(marks?));
+        }
         if let Err(trouble @ (UpstreamError::Stale | UpstreamError::Away(_) | UpstreamError::Wrong(_))) =
             marks
         {
             return Err(trouble);
         }
-        let status = line.answer().await?;
-        let marks = marks?;
-        // Nothing follows from a missing article, or an odd answer.
-        let other = marks.filter(|_| status.code == code::ARTICLE_EXISTS).and_then(|_| found(&status).ok());
-        let is_renumbered = other.is_some_and(|(of, other)| of == *number && other != *id);
-        Ok(MarksAnswer { marks, is_renumbered })
+        let mut numbers = NumbersAnswer::Unknown;
+        for (number, id) in &self.known {
+            let status = line.answer().await?;
+            // Nothing follows from a missing article, or an odd answer.
+            match found(&status) {
+                Ok((of, now)) if status.code == code::ARTICLE_EXISTS && of == *number => {
+                    numbers = match now == *id && numbers != NumbersAnswer::Other {
+                        true => NumbersAnswer::Same,
+                        false => NumbersAnswer::Other,
+                    };
+                }
+                _ => {}
+            }
+        }
+        let answer = MarksAnswer::of(marks?);
+        Ok(if answer.marks.is_some() { MarksAnswer { numbers, ..answer } } else { answer })
     }
 }
 

@@ -52,9 +52,14 @@ impl CachedGroup {
     }
 
     /// Sets the marks as the upstream has them now; returns true if the group was renumbered, and its
-    /// cached data dropped.
-    pub fn set_marks(&self, marks: GroupMarks) -> bool {
-        self.done(|group| Ok(group.set_marks(marks, unix_secs())? == GroupOutcome::Anew))
+    /// cached data dropped. `are_same`: a number is known to have the same article as before.
+    pub fn set_marks(&self, marks: GroupMarks, are_same: bool) -> bool {
+        self.done(|group| {
+            let now = unix_secs();
+            let set =
+                if are_same { group.set_marks_of_same(marks, now) } else { group.set_marks(marks, now) };
+            Ok(set? == GroupOutcome::Anew)
+        })
     }
 
     /// Drops all data.

@@ -109,7 +109,7 @@ impl Upstream {
             None if self.cache.known_marks(&self.config.name, name).is_some() => {
                 NumberedGroup::new(name, self, None).question()
             }
-            None => AskMarks { group: name.into(), known: None },
+            None => AskMarks { group: name.into(), known: Vec::new() },
         }
     }
 
@@ -144,7 +144,7 @@ impl Upstream {
             Some(known) if (known.low, known.high) == (listed.low, listed.high) => known,
             Some(_) => return,
         };
-        self.group_with(name, MarksAnswer { marks: Some(marks), is_renumbered: false }, at);
+        self.group_with(name, MarksAnswer::of(Some(marks)), at);
     }
 
     fn knows_marks(&self, name: &[u8]) -> bool {

@@ -26,6 +26,8 @@ pub enum Fault {
     Truncated,
     /// Articles end in the middle, with the connection.
     BreaksOff,
+    /// The article of this number ends in the middle each time, with the connection.
+    BreaksOffAt(u64),
     /// An article ends in the middle once, with the connection.
     BreaksOffOnce,
     /// Like `BreaksOffOnce`; afterwards articles have other bodies.
@@ -413,6 +415,10 @@ impl Fake {
         }
         write!(stream, "220 {shown} {id}\r\n")?;
         let fault = self.fault();
+        if fault == Fault::BreaksOffAt(number) {
+            stream.write_all(&text.as_bytes()[..text.len() / 2])?;
+            return stream.shutdown(std::net::Shutdown::Both);
+        }
         if matches!(fault, Fault::BreaksOff | Fault::BreaksOffOnce | Fault::ContinuesOtherwise) {
             if fault == Fault::ContinuesOtherwise {
                 let articles = |group: &mut Group| {

@@ -115,6 +115,17 @@ fn cancels_reinstatements_and_renumbering_there_apply_here() {
     fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.insert(3, kept));
     assert_eq!(listed(&mut client), "1 2 3 4 5");
     assert!(client.ask("STAT 3").starts_with("223 "));
+    // The high mark may fall as the last article is removed (RFC 3977 6.1.1.2): nothing begins anew.
+    fake.change(|groups| {
+        let group = groups.get_mut("comp.a").unwrap();
+        _ = group.articles.remove(&5);
+        group.high = 4;
+    });
+    assert!(client.ask("STAT").starts_with("223 3 "));
+    assert_eq!(listed(&mut client), "1 2 3 4");
+    fake.put("comp.a", 6, 500);
+    assert_eq!(listed(&mut client), "1 2 3 4 6");
+    assert!(client.ask("STAT 3").starts_with("223 "));
     // After renumbering, a client with the group selected gets an error, and selects it again.
     fake.change(|groups| groups.clear());
     fake.put("comp.a", 2, 700);

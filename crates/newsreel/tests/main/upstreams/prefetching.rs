@@ -113,3 +113,33 @@ fn articles_requested_during_an_outage_are_fetched_later() {
     assert!(article_of(&mut client, "ARTICLE 2").is_some());
     assert_eq!(fake.take("ARTICLE"), [""; 0]);
 }
+
+/// Some servers end the connection at an article that is damaged there.
+#[test]
+fn an_article_at_which_the_upstream_breaks_off_keeps_no_other_from_being_prefetched() {
+    let fake = Fake::with("comp.a", 4, 3_000);
+    fake.fail(Fault::BreaksOffAt(2));
+    let _server = prefetching(&fake, "0 s", "groups = \"comp.*\"\ninterval = \"1 s\"");
+    let asked = asked_until(&fake, "ARTICLE 4");
+    assert!(asked.starts_with(&["ARTICLE 1".to_owned(), "ARTICLE 2".to_owned()]), "{asked:?}");
+    assert!(asked.contains(&"ARTICLE 3".to_owned()), "{asked:?}");
+    // It comes once the upstream has it again.
+    fake.fail(Fault::None);
+    asked_until(&fake, "ARTICLE 2");
+}
+
+#[test]
+fn an_article_at_which_the_upstream_breaks_off_keeps_no_other_from_being_fetched_later() {
+    let fake = Fake::with("comp.a", 2, 3_000);
+    let server = prefetching(&fake, "1 h", "fetch_later = true");
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    fake.fail(Fault::Dead);
+    assert!(client.ask("ARTICLE 1").starts_with("403 "));
+    assert!(client.ask("ARTICLE 2").starts_with("403 "));
+    fake.take("");
+    fake.fail(Fault::BreaksOffAt(1));
+    let asked = asked_until(&fake, "ARTICLE 2");
+    // On a second connection, too.
+    assert_eq!(asked, ["ARTICLE 1", "ARTICLE 1", "ARTICLE 2"]);
+}
