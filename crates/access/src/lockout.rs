@@ -8,6 +8,7 @@
 //! its guesses. The table has a limit; when it is full, entries without recent failures are dropped. Called
 //! by `gate`. Source: RFC 4643 section 6 and guarantee G6.
 
+use super::users::prepared;
 use hashbrown::HashMap;
 use site_base::back_off::BackOff;
 use site_base::lock::Leaf;
@@ -97,8 +98,13 @@ pub fn counted(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Returns the name as counted: that of which the password is checked, in small letters, as a directory may
+/// know no others.
 fn user(name: &[u8]) -> Box<[u8]> {
-    name.get(..NAME_BYTES_MAX).unwrap_or(name).into()
+    match prepared(name) {
+        Some(name) => name.to_lowercase().into_bytes().into(),
+        None => name.get(..NAME_BYTES_MAX).unwrap_or(name).into(),
+    }
 }
 
 type Table = HashMap<LockoutSubject, FailureRecord>;
@@ -233,6 +239,18 @@ mod tests {
         // Failures fade after a quiet time.
         let later = at_once + Duration::from_secs(40);
         assert_eq!(lockout.failed(here, b"z", later), FailureCount { failures: 1, locked: Duration::ZERO });
+    }
+
+    /// All of these have the same password.
+    #[test]
+    fn a_name_counts_once_however_it_is_written() {
+        let (lockout, now) = (lockout(), Instant::now());
+        let names = ["fred", "f\u{ad}red", "fr\u{200d}ed", "\u{ff46}red", "FRED"];
+        for (n, name) in (1..).zip(names) {
+            lockout.failed(ip(&format!("192.0.2.{n}")), name.as_bytes(), now);
+        }
+        assert!(lockout.locked(ip("192.0.2.9"), b"Fred", now).is_some());
+        assert!(lockout.locked(ip("192.0.2.9"), b"wilma", now).is_none());
     }
 
     #[test]

@@ -155,11 +155,11 @@ fn released(line: &str) -> Option<(u128, String)> {
     Some((u128::from_str_radix(key, 16).ok()?, filter.to_owned()))
 }
 
-/// Released keys, each with the filter that no longer judges it, as of a length of the file.
+/// Released keys, each with the filters that no longer judge it, as of a length of the file.
 #[derive(Debug, Default)]
 struct ReleasedKeys {
     bytes: u64,
-    filters: HashMap<u128, String>,
+    filters: HashMap<u128, Vec<String>>,
 }
 
 /// The findings of a site.
@@ -232,11 +232,14 @@ impl FilterReviews {
         };
         let mut released = self.released.lock();
         if released.bytes != bytes {
-            let read = self.read_released();
-            released.filters = read.map(|(_, all)| all.into_iter().collect()).unwrap_or_default();
+            released.filters.clear();
+            // One that cannot be read releases nothing.
+            for (key, filter) in self.read_released().map(|(_, all)| all).unwrap_or_default() {
+                released.filters.entry(key).or_default().push(filter);
+            }
             released.bytes = bytes;
         }
-        released.filters.get(&key.0).is_some_and(|of| of == filter)
+        released.filters.get(&key.0).is_some_and(|of| of.iter().any(|of| of == filter))
     }
 
     fn read_released(&self) -> io::Result<(AppendLog, Vec<(u128, String)>)> {

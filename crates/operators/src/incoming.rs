@@ -120,9 +120,9 @@ fn file(
     found: &WaitingBatch,
     is_again: bool,
 ) -> Result<BatchTally, BatchFailure> {
-    let identity = &config.site.path_identity;
+    let identity = &config.site.path_names();
     let origin = match &found.sender {
-        None => Some(Origin::batch(identity)),
+        None => Some(Origin::batch(identity).accepting(&config.batches.accept)),
         Some(sender) => config
             .peers
             .iter()

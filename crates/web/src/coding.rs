@@ -100,8 +100,12 @@ impl ContentCoding {
 fn weighted(item: &str) -> (&str, f32) {
     let mut parts = item.split(';');
     let name = parts.next().unwrap_or_default().trim();
-    let weight = parts.find_map(|part| part.trim().strip_prefix("q=")).map(|weight| weight.trim().parse());
-    (name, weight.and_then(Result::ok).unwrap_or(if item.contains("q=") { 0.0 } else { 1.0 }))
+    // In either case of the letter (RFC 9110 12.4.2).
+    let weight = |part: &'_ str| -> Option<f32> {
+        let weight = part.trim().strip_prefix(['q', 'Q'])?.trim_start().strip_prefix('=')?;
+        Some(weight.trim().parse().unwrap_or(0.0))
+    };
+    (name, parts.find_map(weight).unwrap_or(1.0))
 }
 
 /// Returns whether the body of an answer gains by a coding, and may have one.
@@ -169,6 +173,7 @@ mod tests {
             ("*", ContentCoding::Zstd),
             ("*;q=0.1, gzip", ContentCoding::Gzip),
             ("gzip;q=x", ContentCoding::Identity),
+            ("gzip;Q=0, br ; q = 0", ContentCoding::Identity),
             ("identity", ContentCoding::Identity),
             ("", ContentCoding::Identity),
         ] {

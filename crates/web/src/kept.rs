@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes that a page counts in addition to its body.
 const PAGE_BYTES_BASE: usize = 1 << 10;
+/// Longest key under which a page is kept, in bytes: it has the whole address.
+const KEY_BYTES_MAX: usize = 2 << 10;
 
 /// A page with its headers.
 #[derive(Debug)]
@@ -44,9 +46,12 @@ impl KeptPages {
         Some(page).filter(|page| page.made.elapsed() < age_max && page.withdrawals == withdrawals)
     }
 
-    /// Keeps a page; all pages have at most about `bytes_max`.
+    /// Keeps a page; all pages, with their keys, have at most about `bytes_max`.
     pub fn put(&self, key: &str, page: KeptPage, bytes_max: usize) {
-        let bytes = page.bytes();
+        if key.len() > KEY_BYTES_MAX {
+            return;
+        }
+        let bytes = page.bytes() + key.len();
         self.pages.lock().put(key.into(), Arc::new(page), bytes, bytes_max);
     }
 }
@@ -69,6 +74,15 @@ mod tests {
         assert!(pages.get("a", LONG, 7).is_some() && pages.get("b", LONG, 7).is_none());
         assert!(pages.get("a", LONG, 8).is_none(), "something was withdrawn");
         assert!(pages.get("a", Duration::ZERO, 7).is_none(), "nothing is kept");
+    }
+
+    /// Whoever asks chooses the address.
+    #[test]
+    fn long_addresses_push_out_no_page() {
+        let pages = KeptPages::default();
+        pages.put("a", page(10, 7), 1 << 20);
+        (0..1_000).for_each(|n| pages.put(&format!("{n}{}", "x".repeat(30_000)), page(10, 7), 1 << 20));
+        assert!(pages.get("a", LONG, 7).is_some());
     }
 
     #[test]

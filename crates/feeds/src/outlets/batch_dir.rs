@@ -158,8 +158,9 @@ impl OutgoingBatches {
     pub fn path_of(&self, first: &TakenOffer) -> PathBuf {
         let name = match first.ticket {
             OfferTicket::Slot(_) => format!("{:020}", first.offer.mark.position),
-            // The journal row was passed long ago, so it needs a name that no other batch can have.
-            OfferTicket::Deferred(key) => format!("{:020}-{:032x}", 0, key.0),
+            // The journal row was passed long ago. The article may be requested again while this batch waits,
+            // and begin another one.
+            OfferTicket::Deferred(key) => format!("{:020}-{:032x}-{}", 0, key.0, first.offer.arrived),
         };
         self.dir.join(format!("{name}-{}{EXTENSION}", self.identity))
     }

@@ -273,7 +273,10 @@ fn pack<'a>(
         return Ok(Some(UnnamedBatch { bundle, path: None, made, article_bytes }));
     }
     if !announced.is_empty() {
-        let serial = format!("{}.{}", first.offer.mark.position, first.offer.arrived);
+        let serial = match first.ticket {
+            OfferTicket::Slot(_) => format!("{}.{}", first.offer.mark.position, first.offer.arrived),
+            OfferTicket::Deferred(key) => format!("{:032x}.{}", key.0, first.offer.arrived),
+        };
         let ihave = sendme::message(SendmeVerb::Ihave, &own.identity, &peer.name, &serial, &announced);
         packer.add(&ihave).map_err(BatchError::Write)?;
     }

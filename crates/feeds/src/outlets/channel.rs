@@ -36,7 +36,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for the program to exit after its input is closed.
 const END_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time to wait for its last error output.
-const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
+pub(super) const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes of its error output shown.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 

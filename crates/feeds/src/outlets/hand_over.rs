@@ -7,6 +7,7 @@
 
 use crate::outlets::Outlet;
 use crate::outlets::batch_dir::{FirstArticle, OutgoingBatches, ReadyBatch, first_of};
+use crate::outlets::channel::COMPLAINT_TIMEOUT;
 use crate::peer::feed::{FeedTrouble, PeerFeed};
 use crate::shared::FeedContext;
 use site_base::counters::add;
@@ -18,6 +19,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -267,17 +269,30 @@ async fn run_program(
         .spawn()
         .map_err(failed)?;
     let group = ProcessGroup::of(child.id());
-    let stderr = child.stderr.take();
-    let ended = async { tokio::join!(complaint(stderr, COMPLAINT_BYTES_MAX), child.wait()) };
-    let Ok((complaint, status)) = timeout(peer.send.after_batch_timeout, ended).await else {
+    let mut complaint = pin!(complaint(child.stderr.take(), COMPLAINT_BYTES_MAX));
+    let mut said = None;
+    let ended = async {
+        loop {
+            tokio::select! {
+                status = child.wait() => break status,
+                text = &mut complaint, if said.is_none() => said = Some(text),
+            }
+        }
+    };
+    let Ok(status) = timeout(peer.send.after_batch_timeout, ended).await else {
         return Err(AfterBatchError::Killed(program.clone()));
     };
     group.ended();
     let status = status.map_err(failed)?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(AfterBatchError::Failed { program: program.clone(), status, complaint }),
+    if status.success() {
+        return Ok(());
     }
+    let complaint = match said {
+        Some(text) => text,
+        // A child of it may hold its standard error open.
+        None => timeout(COMPLAINT_TIMEOUT, complaint).await.unwrap_or_default(),
+    };
+    Err(AfterBatchError::Failed { program: program.clone(), status, complaint })
 }
 
 /// Returns an argument with `%f`, `%n`, `%p` and `%%` expanded.

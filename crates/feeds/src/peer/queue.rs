@@ -375,6 +375,15 @@ impl OfferQueue {
         now_ms: u64,
         pause: impl Fn(u32) -> u64,
     ) -> Option<OddAnswerResult> {
+        let is_there = match ticket {
+            OfferTicket::Slot(number) => self.slot(number).is_some(),
+            OfferTicket::Deferred(key) => self.deferred.contains_key(&key),
+        };
+        if !is_there {
+            // The window was cleared meanwhile.
+            self.out = self.out.saturating_sub(1);
+            return None;
+        }
         let odd = match ticket {
             OfferTicket::Slot(number) => &mut self.slot(number)?.odd,
             OfferTicket::Deferred(key) => &mut self.deferred.get_mut(&key)?.odd,

@@ -29,6 +29,8 @@ pub(super) struct LzwDecoder<R> {
     /// Output not taken yet, last octet first.
     stack: Vec<u8>,
     group: CodeGroup,
+    /// Error after which nothing is decoded, until it is returned.
+    failed: Option<io::Error>,
 }
 
 /// Codes of one width, at most eight of them.
@@ -54,7 +56,7 @@ struct LzwTable {
 
 impl<R: Read> LzwDecoder<R> {
     pub fn new(source: R) -> Self {
-        Self { source, table: None, stack: Vec::new(), group: CodeGroup::default() }
+        Self { source, table: None, stack: Vec::new(), group: CodeGroup::default(), failed: None }
     }
 
     /// Pushes the octets of the next code onto the stack; returns false at the end.
@@ -89,6 +91,9 @@ impl<R: Read> LzwDecoder<R> {
 
 impl<R: Read> Read for LzwDecoder<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let mut filled = 0;
         while filled < out.len() {
             if self.stack.is_empty() {
@@ -96,7 +101,10 @@ impl<R: Read> Read for LzwDecoder<R> {
                     Ok(true) => {}
                     Ok(false) => break,
                     // Octets decoded before the error are returned first.
-                    Err(_) if filled > 0 => break,
+                    Err(error) if filled > 0 => {
+                        self.failed = Some(error);
+                        break;
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -251,6 +259,14 @@ mod tests {
             assert!(decompress(bad).is_err(), "{bad:?}");
         }
         assert_eq!(decompress(b"\x1f\x9d\x90").unwrap(), b"");
+        // Codes of 9 bits: "a", one that there is not, and "b".
+        let codes = [u32::from(b'a'), 400, u32::from(b'b')];
+        let bits = codes.iter().rev().fold(0u32, |bits, code| bits << 9 | code);
+        let text = [&b"\x1f\x9d\x90"[..], &bits.to_le_bytes()].concat();
+        let mut decoder = LzwDecoder::new(&text[2..]);
+        let mut out = [0; 100];
+        assert_eq!((decoder.read(&mut out).unwrap(), out[0]), (1, b'a'));
+        assert!(decoder.read(&mut out).is_err(), "the rest is not decoded");
     }
 
     /// The table is full after some 200 KB of such text; the text after that is of another kind.

@@ -31,8 +31,6 @@ pub struct UnpackedBatch {
     is_packed: bool,
     layers: usize,
     raw: Arc<RawInput>,
-    /// Decompressed bytes so far.
-    bytes: u64,
 }
 
 /// State of the compressed input.
@@ -96,7 +94,7 @@ impl UnpackedBatch {
     pub fn new(source: Source) -> Self {
         let raw = Arc::<RawInput>::default();
         let source = Box::new(CountedSource(source, raw.clone()));
-        Self { source, is_packed: true, layers: 0, raw, bytes: 0 }
+        Self { source, is_packed: true, layers: 0, raw }
     }
 
     /// Returns whether reading the batch itself failed, rather than decompressing it.
@@ -130,7 +128,8 @@ impl UnpackedBatch {
                 BatchHead::Packed(skipped, form) => {
                     begin.drain(..skipped);
                     self.layers += 1;
-                    self.source = decoder(form, Box::new(Cursor::new(begin).chain(source)))?;
+                    let source = decoder(form, Box::new(Cursor::new(begin).chain(source)))?;
+                    self.source = Box::new(BoundedLayer { source, bytes: 0, raw: self.raw.clone() });
                 }
             }
         }
@@ -143,10 +142,23 @@ impl Read for UnpackedBatch {
             self.is_packed = false;
             self.unpack()?;
         }
+        self.source.read(out)
+    }
+}
+
+/// What comes out of one layer of compression: each is bounded, since an outer one may yield little of what
+/// it is given, and take long for that.
+struct BoundedLayer {
+    source: Source,
+    bytes: u64,
+    raw: Arc<RawInput>,
+}
+
+impl Read for BoundedLayer {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(out)?;
         self.bytes += read as u64;
-        let raw = self.raw.bytes.load(Ordering::Relaxed);
-        if self.layers > 0 && self.bytes > unpacked_bytes_max(raw) {
+        if self.bytes > unpacked_bytes_max(self.raw.bytes.load(Ordering::Relaxed)) {
             return Err(damaged("more comes out of it than of any batch"));
         }
         Ok(read)
@@ -297,6 +309,21 @@ pub(super) mod tests {
         let zeros = unpacked_bytes_max(0) as usize + (32 << 20);
         let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         (0..zeros >> 20).for_each(|_| bomb.write_all(&[0; 1 << 20]).unwrap());
+        let bomb = bomb.finish().unwrap();
+        assert!(bomb.len() < 1 << 17);
+        let mut unpacked = UnpackedBatch::new(Box::new(Cursor::new(bomb)));
+        let read = io::copy(&mut unpacked, &mut io::sink());
+        assert!(read.unwrap_err().to_string().contains("more comes out"));
+    }
+
+    /// Nothing comes out of members without text, however many there are.
+    #[test]
+    fn a_bomb_in_an_inner_layer_is_given_up() {
+        let empty = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()).finish().unwrap();
+        let some = empty.repeat(50_000);
+        let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        let times = (unpacked_bytes_max(0) as usize + (32 << 20)) / some.len();
+        (0..times).for_each(|_| bomb.write_all(&some).unwrap());
         let bomb = bomb.finish().unwrap();
         assert!(bomb.len() < 1 << 17);
         let mut unpacked = UnpackedBatch::new(Box::new(Cursor::new(bomb)));

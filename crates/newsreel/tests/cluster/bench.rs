@@ -232,6 +232,8 @@ fn what_a_cluster_costs() {
     server.serve();
     let alone = feed(&[server.port], 1, articles, "fed");
     let (by_rnews, of_server) = (rnews_rate(&server, articles), memory(&server));
+    feed(&[server.port], 4, articles, "four");
+    let of_server_of_four = memory(&server);
     let mut client = server.client();
     let posted_alone = times(few, |n| {
         let answer = client.post(&format!("<{n}.post@bench.example>"), "test.b").unwrap();
@@ -320,7 +322,7 @@ fn what_a_cluster_costs() {
     row(
         "memory of a member",
         format!("{of_member:.0} MiB, {of_member_of_four:.0} after four connections"),
-        format!("{of_server:.0} MiB alone"),
+        format!("{of_server:.0} MiB alone, {of_server_of_four:.0} after four connections"),
         "<= alone + 64 MiB",
     );
 }

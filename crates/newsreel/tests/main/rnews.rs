@@ -179,6 +179,23 @@ fn files_moved_into_the_incoming_directory_are_filed_and_removed() {
 }
 
 #[test]
+fn files_in_the_incoming_directory_are_filed_in_the_groups_that_batches_may_have() {
+    let site = site();
+    site.edit(|text| text + "\n[batches]\naccept = \"*,!local.hidden\"\n");
+    site.done(&["group", "add", "local.hidden"]);
+    let hidden = text(99).replace("local.test", "local.hidden");
+    let batch: String = (0..3).map(entry).chain([format!("#! rnews {}\n{hidden}", hidden.len())]).collect();
+    let incoming = site.dir().join("incoming");
+    fs::create_dir(&incoming).unwrap();
+    fs::write(incoming.join("waits"), batch).unwrap();
+    let serving = site.serve();
+    filed(&site, |batches| batches["accepted"] == 3 && batches["filed"] == 1);
+    let mut client = serving.client();
+    assert!(client.ask("GROUP local.test").starts_with("211 3 "));
+    assert!(client.ask("GROUP local.hidden").starts_with("211 0 "));
+}
+
+#[test]
 fn peers_send_batches_by_xbatch_within_their_rights() {
     let site = site();
     let peer = "\n[[peer]]\nname = \"a peer\"\naddresses = \"127.0.0.1\"\nxbatch = true\naccept = \"*,!local.hidden\"\n";

@@ -54,13 +54,17 @@ pub async fn keep_pulling(site: Arc<Site>, pulls: Arc<Pulls>) {
         let signal = site.signal();
         let config = site.config.current();
         // Pulls removed or changed are aborted; the marks are whole at any moment.
+        let mut ending = Vec::new();
         running.retain(|_, (pull, task)| {
             let stays = config.pulls.contains(pull);
             if !stays {
                 task.abort();
+                ending.push(task.clone());
             }
             stays
         });
+        // A changed one needs the marks, which the old one has until it has ended.
+        while ending.iter().any(|task| !task.is_finished()) && tasks.join_next().await.is_some() {}
         pulls.0.lock().retain(|name, _| config.pulls.iter().any(|pull| pull.name == *name));
         for pull in &config.pulls {
             if !running.contains_key(&pull.name) {

@@ -76,7 +76,7 @@ impl Worker<'_> {
                         assert_eq!(
                             (error.kind(), here.is_some()),
                             (ErrorKind::AlreadyExists, true),
-                            "{path:?}"
+                            "{path:?}: {error}"
                         );
                     }
                 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Returns the section of a peer that gets batches, which are made only by size or on command.
 pub(super) fn section(name: &str, keys: &str) -> String {
@@ -150,6 +151,20 @@ fn after_batch_program_is_retried_until_it_succeeds() {
     let taken: Vec<PathBuf> = fs::read_dir(&there).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(articles(&taken), each_once(50));
     assert!(taken.iter().all(|path| path.file_name().unwrap().to_str().unwrap().starts_with("leaf-0")));
+}
+
+/// A transport may leave a process behind that still has its standard error.
+#[test]
+fn batch_is_handed_over_once_its_program_has_ended() {
+    let keys = "after_batch = [\"/bin/sh\", \"-c\", \"cat > /dev/null; sleep 30 &\"]";
+    let section = section("leaf", keys);
+    let server = Server::start_with(|text| text + &section);
+    hand_in(&mut server.client(), 0..5, "misc.test");
+    assert!(batch(&server, "leaf").1);
+    let begun = Instant::now();
+    wait_for_status(&server, "leaf", |feed| feed["output"]["batches_handed_over"] == 1);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(waiting(&server.data(), "leaf"), Vec::<PathBuf>::new());
 }
 
 #[test]
