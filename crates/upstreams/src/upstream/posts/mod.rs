@@ -175,7 +175,7 @@ impl UpstreamPosts {
         self.fresh.notify_one();
     }
 
-    /// Queues a post, which stays busy; at most `max` may wait. Blocks.
+    /// Queues a post, which stays busy; at most `max` may wait for its upstream. Blocks.
     fn put(&self, post: &QueuedPost, max: usize) -> Result<FileName, QueuePostError> {
         let name = name_of(&post.message_id, &post.upstream);
         {
@@ -183,7 +183,7 @@ impl UpstreamPosts {
             if entries.contains_key(&name) {
                 return Err(QueuePostError::Known);
             }
-            if entries.len() >= max {
+            if entries.values().filter(|entry| *entry.upstream == *post.upstream).count() >= max {
                 return Err(QueuePostError::Full);
             }
             entries.insert(name.clone(), PostEntry { is_busy: true, ..PostEntry::of(post, false) });

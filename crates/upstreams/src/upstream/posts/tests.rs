@@ -28,8 +28,9 @@ fn posts_wait_in_order_and_within_the_limit() {
     let sim = SimDisk::new();
     let posts = open(&sim);
     let first = posts.put(&post(3), 2).unwrap();
-    posts.put(&post(2), 2).unwrap();
-    assert_eq!(posts.put(&post(1), 2), Err(QueuePostError::Full));
+    posts.put(&post(2), 1).unwrap();
+    // Those for another upstream take none of its room.
+    assert_eq!(posts.put(&post(1), 1), Err(QueuePostError::Full));
     assert_eq!(posts.put(&QueuedPost { wire: Vec::new(), ..post(3) }, 9), Err(QueuePostError::Known));
     assert_eq!(all(&posts), [post(2), post(3)]);
     let waits = QueuedPostCounts { waiting: 1, refused: 0 };
