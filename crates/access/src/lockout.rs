@@ -98,8 +98,8 @@ pub fn counted(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the name as counted: that of which the password is checked, in small letters, as a directory may
-/// know no others.
+/// Returns the name under which failures are counted: prepared as for the check of its password, and in lower
+/// case, since directories compare names without case. An invalid name counts as it is.
 fn user(name: &[u8]) -> Box<[u8]> {
     match prepared(name) {
         Some(name) => name.to_lowercase().into_bytes().into(),

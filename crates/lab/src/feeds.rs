@@ -283,7 +283,8 @@ impl Trial<'_> {
         let place = &self.options.place;
         let plan = Plan { groups: GROUPS, buffer_bytes: BUFFER_BYTES, durability: None };
         let mut site = Site::make(place, "feeds", place.port, plan)?;
-        let all: String = peers.addresses.iter().enumerate().map(null_section).collect();
+        let all: String =
+            peers.addresses.iter().enumerate().map(|(n, address)| null_section(n, address)).collect();
         let text = fs::read_to_string(site.config())?;
         fs::write(site.config(), text + &all + sections)?;
         site.start(&group_name(0))?;
@@ -424,7 +425,7 @@ fn small_article(n: u64, head: &str) -> String {
     )
 }
 
-fn null_section((number, address): (usize, &SocketAddr)) -> String {
+fn null_section(number: usize, address: &SocketAddr) -> String {
     section(&format!("null{number}.example"), &address.to_string(), "")
 }
 

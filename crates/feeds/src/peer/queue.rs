@@ -375,18 +375,14 @@ impl OfferQueue {
         now_ms: u64,
         pause: impl Fn(u32) -> u64,
     ) -> Option<OddAnswerResult> {
-        let is_there = match ticket {
-            OfferTicket::Slot(number) => self.slot(number).is_some(),
-            OfferTicket::Deferred(key) => self.deferred.contains_key(&key),
+        let odd = match ticket {
+            OfferTicket::Slot(number) => self.slot(number).map(|slot| &mut slot.odd),
+            OfferTicket::Deferred(key) => self.deferred.get_mut(&key).map(|waiting| &mut waiting.odd),
         };
-        if !is_there {
+        let Some(odd) = odd else {
             // The window was cleared meanwhile.
             self.out = self.out.saturating_sub(1);
             return None;
-        }
-        let odd = match ticket {
-            OfferTicket::Slot(number) => &mut self.slot(number)?.odd,
-            OfferTicket::Deferred(key) => &mut self.deferred.get_mut(&key)?.odd,
         };
         if odd.all() == 0 {
             odd.proper_before = proper;
@@ -730,6 +726,16 @@ mod tests {
             assert_eq!(aside, Some(OddAnswerResult { answers, is_given_up: proper > 0 }));
         }
         assert_eq!((restarted.set_aside_count(), restarted.deferred()), (0, 0));
+    }
+
+    #[test]
+    fn an_odd_answer_after_the_window_was_cleared_leaves_nothing_out() {
+        let mut queue = queue(2);
+        let (_, ticket) = take(&mut queue, 0).unwrap();
+        queue.clear();
+        assert!(queue.has_out());
+        assert_eq!(queue.set_aside(ticket, false, "501 no", 7, 0, |_| 100), None);
+        assert!(!queue.has_out());
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) struct LzwDecoder<R> {
     /// Output not taken yet, last octet first.
     stack: Vec<u8>,
     group: CodeGroup,
-    /// Error after which nothing is decoded, until it is returned.
+    /// Error met after some octets were decoded; the next read returns it.
     failed: Option<io::Error>,
 }
 

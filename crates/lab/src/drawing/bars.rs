@@ -45,7 +45,7 @@ pub fn bars(title: &str, labels: &[Label], panels: &[Panel]) -> String {
     let width = names + panels.iter().map(Panel::width).sum::<f64>() + MARGIN;
     let height = TOP + ROW_HEIGHT * labels.len() as f64 + MARGIN;
     let scale = "Lengths are logarithmic: each panel begins at a power of ten below its least value.";
-    let mut out = Drawing::begin(title, scale, (width, height));
+    let mut out = Drawing::begin(title, scale, width, height);
     for (at, label) in labels.iter().enumerate() {
         let y = TOP + ROW_HEIGHT * at as f64 + FONT;
         out.text((names - NUMBER_GAP, y), Anchor::End, DARK, &label.text);

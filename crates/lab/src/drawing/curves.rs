@@ -48,7 +48,7 @@ impl Axes {
     }
 
     /// Its divisions: places with what is written there.
-    fn divisions(self, (low, high): (f64, f64)) -> Vec<(f64, String)> {
+    fn divisions(self, low: f64, high: f64) -> Vec<(f64, String)> {
         match self {
             Self::Logarithmic => {
                 (low as i32..=high as i32).map(|decade| (f64::from(decade), power(decade))).collect()
@@ -106,15 +106,15 @@ pub fn curves(figure: &Figure<'_>) -> String {
     let (right, bottom) = (LEFT + WIDTH, TOP + HEIGHT);
     let key = STROKE_WIDTH + widest(figure.curves.iter().map(|curve| curve.name.as_str()));
     let lines = LINE_HEIGHT * (figure.curves.len() as f64 + 1.0);
-    let last = axes.divisions(x).last().map_or(0.0, |(_, written)| width(written));
+    let last = axes.divisions(x.0, x.1).last().map_or(0.0, |(_, written)| width(written));
     let size = (right + MARGIN + key.max(last), (bottom + 50.0).max(TOP + lines));
-    let mut out = Drawing::begin(figure.title, axes.words(), size);
-    for (place, written) in axes.divisions(x) {
+    let mut out = Drawing::begin(figure.title, axes.words(), size.0, size.1);
+    for (place, written) in axes.divisions(x.0, x.1) {
         let at = across(place);
         out.line((at, TOP), (at, bottom), PALE);
         out.text((at, bottom + 16.0), Anchor::Middle, GREY, &written);
     }
-    for (place, written) in axes.divisions(y) {
+    for (place, written) in axes.divisions(y.0, y.1) {
         let at = up(place);
         out.line((LEFT, at), (right, at), PALE);
         out.text((LEFT - 6.0, at + 4.0), Anchor::End, GREY, &written);
@@ -172,7 +172,10 @@ mod tests {
         for (high, expected) in [(60.0, 10.0), (1.3, 0.5), (1200.0, 200.0), (0.0, 1.0)] {
             assert!((step(high) - expected).abs() < 1e-9, "{high}: {}", step(high));
         }
-        let divisions = |high| Axes::Linear.divisions(Axes::Linear.range([high].into_iter()));
+        let divisions = |high| {
+            let (low, high) = Axes::Linear.range([high].into_iter());
+            Axes::Linear.divisions(low, high)
+        };
         let written: Vec<String> = divisions(1.3).into_iter().map(|(_, written)| written).collect();
         assert_eq!(written, ["0.0", "0.5", "1.0", "1.5"]);
         assert_eq!(divisions(0.0).len(), 6);

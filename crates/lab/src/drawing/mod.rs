@@ -96,7 +96,7 @@ struct Drawing(String);
 
 impl Drawing {
     /// A white sheet with a title and, below it, what the scale is.
-    fn begin(title: &str, scale: &str, (width, height): (f64, f64)) -> Self {
+    fn begin(title: &str, scale: &str, width: f64, height: f64) -> Self {
         let width = width.max(bold_width(title) + 2.0 * MARGIN).max(self::width(scale) + 2.0 * MARGIN);
         let mut drawing = Self(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \

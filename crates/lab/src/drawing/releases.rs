@@ -73,7 +73,7 @@ pub fn releases(title: &str, axis: &[Release], all: &[Series]) -> String {
     let row = all.iter().map(Series::plot_height).fold(0.0, f64::max) + TITLE_HEIGHT + FOOT_HEIGHT;
     let size = (column * all.len().min(COLUMNS) as f64, TOP + row * all.len().div_ceil(COLUMNS) as f64);
     let scale = "The scale of values is logarithmic; releases are equally far apart. Numbers: the newest.";
-    let mut out = Drawing::begin(title, scale, size);
+    let mut out = Drawing::begin(title, scale, size.0, size.1);
     for (at, series) in all.iter().enumerate() {
         put(&mut out, (column * (at % COLUMNS) as f64, TOP + row * (at / COLUMNS) as f64), axis, series);
     }

@@ -29,12 +29,13 @@ pub struct Measured {
     pub files: u64,
 }
 
-/// Measures it this many times, or fewer if that took more than its time.
+/// Measures it so many times, or fewer if that took more than the time.
 pub fn measure(
     workshop: &Workshop<'_>,
     subject: &Subject,
     made: &Batches,
-    (runs, time): (usize, Duration),
+    runs: usize,
+    time: Duration,
 ) -> io::Result<Measured> {
     let begun = Instant::now();
     let mut measured = Measured {

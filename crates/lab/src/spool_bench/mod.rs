@@ -146,7 +146,7 @@ fn measure_all(
         // Each gets the same share of what is left.
         let share = end.saturating_duration_since(Instant::now()) / (subjects.len() - at) as u32;
         let runs = if workshop.disk.is_some() { 1 } else { options.runs.max(1) };
-        match measure(workshop, subject, made, (runs, share)) {
+        match measure(workshop, subject, made, runs, share) {
             Ok(measured) => all.push(measured),
             Err(error) => eprintln!("lab: {} is left out: {error}", subject.name()),
         }

@@ -346,6 +346,10 @@ fn is_plain(flag: &GroupFlag) -> bool {
     matches!(flag, GroupFlag::Open | GroupFlag::Moderated | GroupFlag::Closed)
 }
 
+/// Most groups whose numbers fell that are asked about, one after the other; if there are more, the server
+/// has been built again.
+const SHORTENED_MAX: usize = 100;
+
 /// Returns the groups whose numbers fell although we have the newest article: later ones were removed there,
 /// and new ones get higher numbers (RFC 3977 6.1.1.2).
 async fn shortened(
@@ -355,7 +359,8 @@ async fn shortened(
     spool: &Spool,
 ) -> Result<BTreeSet<String>, Error> {
     let mut shortened = BTreeSet::new();
-    for (name, group) in there.iter().filter(|(name, group)| marks.group(name) > Some(group.high)) {
+    let fallen = there.iter().filter(|(name, group)| marks.group(name) > Some(group.high));
+    for (name, group) in fallen.take(SHORTENED_MAX) {
         if let Some(id) = upstream::id_of(client, name, group.high).await?
             && block_in_place(|| spool.are_known(&[spool.key(&id)], &[&id])) == [true]
         {

@@ -63,6 +63,7 @@ impl KnownGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::questions::MarksAnswer;
     use crate::upstream::table::{Upstream, UpstreamTable};
     use netnews::GroupMarks;
     use newscache::Cache;
@@ -107,7 +108,7 @@ mod tests {
         for (age, is_new) in [("1 h", true), ("0 s", false)] {
             let upstream = upstream(age);
             NumberedGroup::new(b"a.b", &upstream, None)
-                .take_said(super::super::questions::MarksAnswer::of(Some(marks)), Instant::now());
+                .take_said(MarksAnswer::of(Some(marks)), Instant::now());
             // The group is not in memory, and the upstream cannot be reached.
             assert_eq!(upstream.marks_asked_at(b"a.b").is_some(), is_new, "{age}");
             let group = upstream.group(b"a.b").await.unwrap().unwrap();
