@@ -303,15 +303,18 @@ impl Bookkeeping {
         self.by_large.reserve(large, |_| 0);
         self.units = units;
         for id in 0..self.units.len() as u32 {
-            let mut uses = 1;
-            self.link(id, |unit| {
-                unit.uses = unit.uses.clamp(1, USES_MAX);
-                uses = unit.uses;
-            });
+            self.link(id, |unit| unit.uses = unit.uses.clamp(1, USES_MAX));
             self.settle(id);
-            for _ in 1..uses {
-                self.strategy.hit(id);
-            }
+            self.repeat_hits(id);
+        }
+    }
+
+    /// Tells the strategy of the uses of a unit that it does not know, which are all but the first.
+    fn repeat_hits(&mut self, id: u32) {
+        let Some(unit) = self.packed(id).copied() else { return };
+        let item = self.item(&unit);
+        for _ in 1..unit.uses {
+            self.strategy.hit(id, item);
         }
     }
 
@@ -422,16 +425,11 @@ impl Bookkeeping {
 
     /// Records a hit in a file.
     pub fn hit(&mut self, id: u32, file: CacheFile, now: u64) {
-        if !self.is_file(id, file) {
-            return;
-        }
-        self.strategy.hit(id);
-        let mut slot = NONE;
-        self.link(id, |unit| {
-            (unit.used, unit.uses) = (seconds(now), (unit.uses + 1).min(USES_MAX));
-            slot = unit.slot;
-        });
-        if let Some(slot) = self.slots.get_mut(slot as usize) {
+        let Some(unit) = self.packed(id).copied().filter(|unit| self.file_of(unit) == file) else { return };
+        let item = self.item(&unit);
+        self.strategy.hit(id, item);
+        self.link(id, |unit| (unit.used, unit.uses) = (seconds(now), (unit.uses + 1).min(USES_MAX)));
+        if let Some(slot) = self.slots.get_mut(unit.slot as usize) {
             slot.used = seconds(now);
         }
     }
@@ -476,7 +474,8 @@ impl Bookkeeping {
     pub fn remove(&mut self, id: u32) -> Option<CacheFile> {
         let unit = *self.packed(id)?;
         let file = self.file_of(&unit);
-        self.strategy.remove(id);
+        let item = self.item(&unit);
+        self.strategy.remove(id, item);
         self.link(unit.after, |next| next.before = unit.before);
         self.link(unit.before, |last| last.after = unit.after);
         self.changed();
@@ -559,9 +558,7 @@ impl Bookkeeping {
             let Some(unit) = self.packed(id).copied() else { continue };
             let item = self.item(&unit);
             self.strategy.insert(id, item);
-            for _ in 1..unit.uses {
-                self.strategy.hit(id);
-            }
+            self.repeat_hits(id);
         }
     }
 }

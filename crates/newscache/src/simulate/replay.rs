@@ -1,6 +1,6 @@
 //! Replay of a trace with one strategy at one size. Called by `simulate`.
 
-use super::{RemovalUnit, SimulationPoint, Trace};
+use super::{RemovalUnit, SimulationPoint, Trace, TraceArticle};
 use crate::base::record::HEADER_BYTES;
 use crate::books::bookkeeping::{Bookkeeping, CacheFile, on_disk};
 use crate::settings::CacheSettings;
@@ -33,6 +33,12 @@ pub(super) fn replay(
 
 fn by_article(trace: &Trace, point: &mut SimulationPoint) {
     let mut strategy = point.strategy.new_strategy();
+    let item_of = |unit: u32, article: &TraceArticle| UnitInfo {
+        key: unit.into(),
+        group: article.group,
+        bytes: article.bytes,
+        expires: article.posted,
+    };
     let mut is_here = vec![false; trace.articles.len()];
     // Cached articles of each group, and some that were removed.
     let mut groups: Vec<Vec<u32>> = vec![Vec::new(); trace.groups];
@@ -42,7 +48,7 @@ fn by_article(trace: &Trace, point: &mut SimulationPoint) {
         let Some(article) = trace.articles.get(unit as usize) else { continue };
         if is_here.get(unit as usize) == Some(&true) {
             point.hits += 1;
-            strategy.hit(unit);
+            strategy.hit(unit, item_of(unit, article));
             continue;
         }
         point.upstream_bytes += article.bytes;
@@ -58,19 +64,19 @@ fn by_article(trace: &Trace, point: &mut SimulationPoint) {
                 None => break,
             };
             for unit in gone {
-                if let Some(is_here) = is_here.get_mut(unit as usize).filter(|is_here| **is_here) {
+                if let Some(is_here) = is_here.get_mut(unit as usize).filter(|is_here| **is_here)
+                    && let Some(article) = trace.articles.get(unit as usize)
+                {
                     *is_here = false;
-                    strategy.remove(unit);
-                    used -= trace.articles.get(unit as usize).map_or(0, |article| article.bytes);
+                    strategy.remove(unit, item_of(unit, article));
+                    used -= article.bytes;
                 }
             }
         }
         used += article.bytes;
         is_here[unit as usize] = true;
         groups[article.group as usize].push(unit);
-        let key = u64::from(unit);
-        let item = UnitInfo { key, group: article.group, bytes: article.bytes, expires: article.posted };
-        strategy.insert(unit, item);
+        strategy.insert(unit, item_of(unit, article));
     }
 }
 

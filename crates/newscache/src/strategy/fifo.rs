@@ -12,7 +12,6 @@ const USES_MAX: u8 = 3;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct FifoEntry {
-    key: u64,
     bytes: u64,
     /// Stamp that invalidates outdated places in the queues; 0 if there is no such unit.
     stamp: u32,
@@ -100,8 +99,7 @@ impl Strategy for S3Fifo {
         self.stamp = self.stamp.wrapping_add(1).max(1);
         // The entry in the ghost queue stays until its turn.
         let in_main = self.ghost_keys.contains(&item.key);
-        self.entries[at] =
-            FifoEntry { key: item.key, bytes: item.bytes, stamp: self.stamp, uses: 0, in_main };
+        self.entries[at] = FifoEntry { bytes: item.bytes, stamp: self.stamp, uses: 0, in_main };
         self.count += 1;
         if in_main {
             self.main_bytes += item.bytes;
@@ -112,7 +110,7 @@ impl Strategy for S3Fifo {
         }
     }
 
-    fn hit(&mut self, unit: u32) {
+    fn hit(&mut self, unit: u32, _item: UnitInfo) {
         if let Some(entry) = self.entries.get_mut(unit as usize) {
             entry.uses = (entry.uses + 1).min(USES_MAX);
         }
@@ -127,17 +125,17 @@ impl Strategy for S3Fifo {
         entry.bytes = item.bytes;
     }
 
-    fn remove(&mut self, unit: u32) {
+    fn remove(&mut self, unit: u32, item: UnitInfo) {
         let Some(entry) = self.entries.get_mut(unit as usize).filter(|entry| entry.stamp != 0) else {
             return;
         };
-        let FifoEntry { key, bytes, in_main, .. } = std::mem::take(entry);
+        let FifoEntry { bytes, in_main, .. } = std::mem::take(entry);
         self.count -= 1;
         if in_main {
             self.main_bytes -= bytes;
         } else {
             self.small_bytes -= bytes;
-            self.remember(key);
+            self.remember(item.key);
         }
     }
 

@@ -33,8 +33,6 @@ const USES: [u64; 16] = [
 const GROUP_TENTHS: u64 = 3;
 /// Number of uses of a group at which all of them are halved.
 const GROUP_USES_MAX: u16 = 1 << 12;
-/// Group of a unit that does not exist.
-const NO_GROUP: u32 = u32::MAX;
 /// Number of removed units that are remembered for each present one, and minimum of the total.
 const GONE_FOR_EACH: usize = 2;
 const GONE_LEAST: usize = 4096;
@@ -106,16 +104,13 @@ impl LoopWatch {
     }
 }
 
-/// The strategy: 45 bytes for each unit up to the largest, and for each present one some 30 for removed ones.
+/// The strategy: 37 bytes for each unit up to the largest, and for each present one some 30 for removed ones.
 #[derive(Debug)]
 pub(super) struct GainStrategy {
     units: RankedQueue,
     /// All units in one list, the least recently used first.
     recency: UnitLists,
-    /// Group of each unit.
-    group_of: Vec<u32>,
     uses: Vec<u8>,
-    keys: Vec<u32>,
     count: usize,
     /// For each group: requests for present units, and units stored.
     groups: Vec<(u16, u16)>,
@@ -139,9 +134,7 @@ impl Default for GainStrategy {
         Self {
             units: RankedQueue::default(),
             recency: UnitLists::default(),
-            group_of: Vec::new(),
             uses: Vec::new(),
-            keys: Vec::new(),
             count: 0,
             groups: Vec::new(),
             floor: LAST + 1,
@@ -185,9 +178,8 @@ impl GainStrategy {
         self.units.set(unit, self.floor + expected);
     }
 
-    /// Returns the group of a unit that exists.
-    fn group_of(&self, unit: u32) -> Option<u32> {
-        self.group_of.get(unit as usize).copied().filter(|group| *group != NO_GROUP)
+    fn is_there(&self, unit: u32) -> bool {
+        self.recency.list_of(unit).is_some()
     }
 
     fn remember(&mut self, key: u32, departed: RemovedUnit) {
@@ -233,9 +225,7 @@ impl GainStrategy {
 impl Strategy for GainStrategy {
     fn reserve(&mut self, units: usize, groups: usize) {
         self.units.reserve(units);
-        self.group_of.reserve_exact(units);
         self.uses.reserve_exact(units);
-        self.keys.reserve_exact(units);
         self.groups.reserve_exact(groups);
     }
 
@@ -243,12 +233,8 @@ impl Strategy for GainStrategy {
         let at = unit as usize;
         if at >= self.uses.len() {
             self.uses.resize(at + 1, 0);
-            self.keys.resize(at + 1, 0);
-            self.group_of.resize(at + 1, NO_GROUP);
         }
-        let key = short(item.key);
-        self.uses[at] = self.uses_before(key);
-        (self.keys[at], self.group_of[at]) = (key, item.group);
+        self.uses[at] = self.uses_before(short(item.key));
         self.count += 1;
         self.recency.push(0, unit);
         self.group(item.group).1 += 1;
@@ -259,30 +245,31 @@ impl Strategy for GainStrategy {
         }
     }
 
-    fn hit(&mut self, unit: u32) {
-        let Some(group) = self.group_of(unit) else { return };
-        self.group(group).0 += 1;
+    fn hit(&mut self, unit: u32, item: UnitInfo) {
+        if !self.is_there(unit) {
+            return;
+        }
+        self.group(item.group).0 += 1;
         self.watch.hits += 1.0;
         let uses = &mut self.uses[unit as usize];
         *uses = (*uses + 1).min(USES.len() as u8 - 1);
         self.recency.remove(unit);
         self.recency.push(0, unit);
-        self.rank(unit, group);
+        self.rank(unit, item.group);
     }
 
     fn grow(&mut self, unit: u32, item: UnitInfo) {
-        if self.group_of(unit).is_some() {
+        if self.is_there(unit) {
             self.recency.remove(unit);
             self.recency.push(0, unit);
             self.rank(unit, item.group);
         }
     }
 
-    fn remove(&mut self, unit: u32) {
-        if self.group_of(unit).is_none() {
+    fn remove(&mut self, unit: u32, item: UnitInfo) {
+        if !self.is_there(unit) {
             return;
         }
-        self.group_of[unit as usize] = NO_GROUP;
         self.units.remove(unit);
         self.recency.remove(unit);
         self.count -= 1;
@@ -290,8 +277,8 @@ impl Strategy for GainStrategy {
         if let Some(by) = by {
             self.judge(by);
         }
-        let (key, uses) = (self.keys[unit as usize], self.uses[unit as usize]);
-        self.remember(key, RemovedUnit { uses: uses.min(GONE_USES_MAX), by });
+        let uses = self.uses[unit as usize].min(GONE_USES_MAX);
+        self.remember(short(item.key), RemovedUnit { uses, by });
     }
 
     fn victim(&mut self) -> Option<Victim> {

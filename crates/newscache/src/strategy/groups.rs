@@ -42,17 +42,17 @@ impl Strategy for GroupStrategy {
         self.use_group(item.group);
     }
 
-    fn hit(&mut self, unit: u32) {
+    fn hit(&mut self, unit: u32, _item: UnitInfo) {
         if let Some(group) = self.units.list_of(unit) {
             self.use_group(group);
         }
     }
 
-    fn grow(&mut self, unit: u32, _item: UnitInfo) {
-        self.hit(unit);
+    fn grow(&mut self, unit: u32, item: UnitInfo) {
+        self.hit(unit, item);
     }
 
-    fn remove(&mut self, unit: u32) {
+    fn remove(&mut self, unit: u32, _item: UnitInfo) {
         let Some(group) = self.units.remove(unit) else { return };
         if self.units.count(group) == 0 {
             self.groups.remove(group);
@@ -79,7 +79,7 @@ impl Strategy for HybridStrategy {
         self.groups.set(item.group, self.tick);
     }
 
-    fn hit(&mut self, unit: u32) {
+    fn hit(&mut self, unit: u32, _item: UnitInfo) {
         self.tick += 1;
         if let Some(group) = self.units.remove(unit) {
             self.units.push(group, unit);
@@ -87,11 +87,11 @@ impl Strategy for HybridStrategy {
         }
     }
 
-    fn grow(&mut self, unit: u32, _item: UnitInfo) {
-        self.hit(unit);
+    fn grow(&mut self, unit: u32, item: UnitInfo) {
+        self.hit(unit, item);
     }
 
-    fn remove(&mut self, unit: u32) {
+    fn remove(&mut self, unit: u32, _item: UnitInfo) {
         let Some(group) = self.units.remove(unit) else { return };
         if self.units.count(group) == 0 {
             self.groups.remove(group);

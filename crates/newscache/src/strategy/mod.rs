@@ -40,17 +40,19 @@ pub enum Victim {
 }
 
 /// Replacement strategy.
+///
+/// Every call has the unit's present properties, so that a strategy keeps only what it needs itself.
 pub trait Strategy: Send {
     /// Makes room for the expected initial number of units and groups.
     fn reserve(&mut self, _units: usize, _groups: usize) {}
     /// Adds a new unit, which has just been requested.
     fn insert(&mut self, unit: u32, item: UnitInfo);
     /// Records a hit in a unit.
-    fn hit(&mut self, unit: u32);
+    fn hit(&mut self, unit: u32, item: UnitInfo);
     /// Records that a unit has grown, with its new size.
     fn grow(&mut self, unit: u32, item: UnitInfo);
     /// Removes a unit, which the strategy itself or the caller chose.
-    fn remove(&mut self, unit: u32);
+    fn remove(&mut self, unit: u32, item: UnitInfo);
     /// Returns what to remove next; `None` if there is nothing. The caller then removes it.
     fn victim(&mut self) -> Option<Victim>;
 }

@@ -92,7 +92,7 @@ fn compare(kind: StrategyKind) {
                 model.insert(unit, item);
             }
             (0, _) => {
-                strategy.remove(unit);
+                strategy.remove(unit, item);
                 model.remove(unit);
             }
             (1, _) => {
@@ -102,19 +102,19 @@ fn compare(kind: StrategyKind) {
             }
             (2, _) => match strategy.victim() {
                 Some(Victim::Unit(unit)) => {
-                    strategy.remove(unit);
+                    strategy.remove(unit, model.units[&unit].item);
                     model.remove(unit);
                 }
                 Some(Victim::Group(group)) => {
                     for unit in (0..60).filter(|unit| unit % 9 == group) {
-                        strategy.remove(unit);
+                        strategy.remove(unit, UnitInfo { group, ..item });
                         model.remove(unit);
                     }
                 }
                 None => assert!(model.units.is_empty(), "{kind} at step {step}"),
             },
             _ => {
-                strategy.hit(unit);
+                strategy.hit(unit, model.units[&unit].item);
                 model.ask(unit);
             }
         }
@@ -135,19 +135,19 @@ fn simple_strategies_agree_with_exhaustive_models() {
 fn every_strategy_names_existing_units_until_none_is_left() {
     for kind in StrategyKind::ALL {
         let (mut strategy, mut seed) = (kind.new_strategy(), 7);
-        let mut there: BTreeMap<u32, u32> = BTreeMap::new();
-        let take = |strategy: &mut Box<dyn Strategy>, there: &mut BTreeMap<u32, u32>| {
+        let mut there: BTreeMap<u32, UnitInfo> = BTreeMap::new();
+        let take = |strategy: &mut Box<dyn Strategy>, there: &mut BTreeMap<u32, UnitInfo>| {
             let gone: Vec<u32> = match strategy.victim() {
                 Some(Victim::Unit(unit)) => vec![unit],
                 Some(Victim::Group(group)) => {
-                    there.iter().filter(|(_, of)| **of == group).map(|(unit, _)| *unit).collect()
+                    there.iter().filter(|(_, item)| item.group == group).map(|(unit, _)| *unit).collect()
                 }
                 None => Vec::new(),
             };
             assert!(!gone.is_empty() || there.is_empty(), "{kind}");
             for unit in gone {
-                assert!(there.remove(&unit).is_some(), "{kind}: {unit} is not there");
-                strategy.remove(unit);
+                let item = there.remove(&unit).unwrap_or_else(|| panic!("{kind}: {unit} is not there"));
+                strategy.remove(unit, item);
             }
         };
         for _ in 0..20_000 {
@@ -156,15 +156,19 @@ fn every_strategy_names_existing_units_until_none_is_left() {
                 UnitInfo { key: unit.into(), group: unit % 20, bytes: 1 + unit as u64 % 7, expires: 0 };
             match (there.contains_key(&unit), random(&mut seed, 9)) {
                 (false, _) => {
-                    there.insert(unit, item.group);
+                    there.insert(unit, item);
                     strategy.insert(unit, item);
                 }
                 (true, 0) => {
                     there.remove(&unit);
-                    strategy.remove(unit);
+                    strategy.remove(unit, item);
                 }
-                (true, 1) => strategy.grow(unit, UnitInfo { bytes: item.bytes + 3, ..item }),
-                (true, _) => strategy.hit(unit),
+                (true, 1) => {
+                    let grown = UnitInfo { bytes: item.bytes + 3, ..item };
+                    there.insert(unit, grown);
+                    strategy.grow(unit, grown);
+                }
+                (true, _) => strategy.hit(unit, there[&unit]),
             }
             if there.len() > 200 {
                 take(&mut strategy, &mut there);
@@ -186,23 +190,23 @@ fn s3_fifo_prefers_returning_units_to_scanned_ones() {
         strategy.insert(unit, item(unit.into()));
     }
     for unit in 0..3 {
-        strategy.hit(unit);
-        strategy.hit(unit);
+        strategy.hit(unit, item(unit.into()));
+        strategy.hit(unit, item(unit.into()));
     }
     for unit in 10..40_u32 {
         let Some(Victim::Unit(victim)) = strategy.victim() else { panic!("nothing to go") };
         assert!(victim > 2, "{victim} was asked for again");
-        strategy.remove(victim);
+        strategy.remove(victim, item(victim.into()));
         strategy.insert(unit, item(unit.into()));
     }
     // The unit left the small queue not long ago, so it is remembered.
     let Some(Victim::Unit(victim)) = strategy.victim() else { panic!("nothing to go") };
-    strategy.remove(victim);
+    strategy.remove(victim, item(victim.into()));
     strategy.insert(victim, item(victim.into()));
     for unit in 40..49_u32 {
         let Some(Victim::Unit(next)) = strategy.victim() else { panic!("nothing to go") };
         assert_ne!(next, victim);
-        strategy.remove(next);
+        strategy.remove(next, item(next.into()));
         strategy.insert(unit, item(unit.into()));
     }
 }

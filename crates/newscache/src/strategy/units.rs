@@ -49,7 +49,7 @@ impl Strategy for UnitStrategy {
         self.units.set(unit, rank);
     }
 
-    fn hit(&mut self, unit: u32) {
+    fn hit(&mut self, unit: u32, _item: UnitInfo) {
         self.tick += 1;
         let Some(before) = self.units.rank(unit) else { return };
         match self.rank {
@@ -62,12 +62,12 @@ impl Strategy for UnitStrategy {
 
     fn grow(&mut self, unit: u32, item: UnitInfo) {
         match self.rank {
-            UnitOrder::Recency | UnitOrder::Frequency => self.hit(unit),
+            UnitOrder::Recency | UnitOrder::Frequency => self.hit(unit, item),
             UnitOrder::Size | UnitOrder::Expiry => self.insert(unit, item),
         }
     }
 
-    fn remove(&mut self, unit: u32) {
+    fn remove(&mut self, unit: u32, _item: UnitInfo) {
         self.units.remove(unit);
     }
 
