@@ -12,7 +12,7 @@ mod signing_up;
 
 use super::endpoint::ClientEndpoint;
 use super::lockout::{ActiveLockout, LockoutTable};
-use super::outside::{OutsideLogins, OutsideUser, OutsideVerdict};
+use super::outside::{OutsideLogins, OutsideUser, OutsideVerdict, PasswordAttempt};
 use super::users::{ScramKeys, UserStore, UserTable, decoy_check, prepared, prepared_password, random};
 use super::{SpentTokens, User};
 use arc_swap::ArcSwap;
@@ -126,11 +126,9 @@ impl LoginGate {
         match table.as_ref().and_then(|table| table.get(&user.name)) {
             // No other source speaks for a user who has a password here by now.
             Some(record) if record.credentials.is_some() => Some(Arc::new(record.user.clone())),
+            _ if !proven && !self.outside.load().have_users() => None,
             Some(record) => Some(Arc::new(User { granted: user.granted.clone(), ..record.user.clone() })),
-            None if proven || self.outside.load().have_users() => {
-                Some(Arc::new(User { groups: Box::default(), ..user.clone() }))
-            }
-            None => None,
+            None => Some(Arc::new(User { groups: Box::default(), ..user.clone() })),
         }
     }
 
@@ -196,15 +194,23 @@ impl LoginGate {
             }
             // Another source might accept the client under a name in the users file, which is unreadable.
             PasswordVerdict::NotHere if self.store.is_unknown() => Err(LoginDenial::Trouble),
-            PasswordVerdict::NotHere => match self.outside.load_full().ask(caller, name, password).await {
-                OutsideVerdict::Accepted(found) => match self.known_as_outside(found) {
-                    Ok(user) => Ok(self.welcome(caller, user, how)),
-                    Err(OutsideFault::Name) => Err(LoginDenial::Nameless),
-                    Err(OutsideFault::Taken) => Err(self.deny(caller, name, how)),
-                },
-                OutsideVerdict::Refused => Err(self.deny(caller, name, how)),
-                OutsideVerdict::Unavailable => Err(LoginDenial::Trouble),
-            },
+            PasswordVerdict::NotHere => {
+                let locked = || match self.open_to(caller, name) {
+                    Err(LoginDenial::Locked(left)) => Some(left),
+                    _ => None,
+                };
+                let attempt = PasswordAttempt { caller, name, password, locked: &locked };
+                match self.outside.load_full().ask(&attempt).await {
+                    OutsideVerdict::Accepted(found) => match self.known_as_outside(found) {
+                        Ok(user) => Ok(self.welcome(caller, user, how)),
+                        Err(OutsideFault::Name) => Err(LoginDenial::Nameless),
+                        Err(OutsideFault::Taken) => Err(self.deny(caller, name, how)),
+                    },
+                    OutsideVerdict::Refused => Err(self.deny(caller, name, how)),
+                    OutsideVerdict::Unavailable => Err(LoginDenial::Trouble),
+                    OutsideVerdict::Locked(left) => Err(LoginDenial::Locked(left)),
+                }
+            }
         }
     }
 

@@ -28,6 +28,16 @@ impl SpentTokens {
         spent.insert(mark, now + lasts);
         true
     }
+
+    /// Returns whether the token with this mark was spent.
+    pub fn is_spent(&self, mark: &[u8; 32], now: Instant) -> bool {
+        self.0.lock().get(mark).is_some_and(|end| *end > now)
+    }
+
+    /// Makes a token valid again, because what it was spent for failed.
+    pub fn give_back(&self, mark: &[u8; 32]) {
+        self.0.lock().remove(mark);
+    }
 }
 
 #[cfg(test)]
@@ -49,5 +59,8 @@ mod tests {
         assert!(!spent.spend(mark(SPENT_MAX), minute, now), "full");
         assert!(!spent.spend(mark(0), minute, now), "still spent");
         assert!(spent.spend(mark(SPENT_MAX), minute, now + minute), "the others have ended");
+        assert!(spent.is_spent(&mark(SPENT_MAX), now + minute) && !spent.is_spent(&mark(0), now + minute));
+        spent.give_back(&mark(SPENT_MAX));
+        assert!(spent.spend(mark(SPENT_MAX), minute, now + minute), "given back");
     }
 }

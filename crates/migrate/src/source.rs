@@ -23,8 +23,10 @@ pub const ARTICLE_BYTES_MAX: u32 = 256 << 20;
 /// A source of articles.
 #[derive(Debug)]
 pub enum ImportSource {
-    /// A file with many articles.
-    Packed(PathBuf, File),
+    /// A buffer with many articles.
+    Buffer(PathBuf, File),
+    /// A timecaf file with some minutes' articles; opened to read, because a spool has thousands of them.
+    Timecaf(PathBuf),
     /// Files with one article each.
     Files(ArticleFileSet),
     /// Records in a buffer of another newsreel, by their positions.
@@ -45,7 +47,7 @@ pub struct ArticleFileSet {
 #[derive(Debug, Clone, Copy)]
 pub struct ArticleLocation {
     /// Index of its source.
-    pub source: u16,
+    pub source: u32,
     /// Arrival in Unix seconds; 0 if unknown.
     pub arrived: u32,
     /// Byte offset, record position, or index of its file.
@@ -70,8 +72,8 @@ pub struct FoundArticles {
 }
 
 impl FoundArticles {
-    fn add_source(&mut self, source: ImportSource) -> io::Result<u16> {
-        let number = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
+    fn add_source(&mut self, source: ImportSource) -> io::Result<u32> {
+        let number = u32::try_from(self.sources.len()).map_err(io::Error::other)?;
         self.sources.push(source);
         Ok(number)
     }
@@ -100,7 +102,7 @@ impl FoundArticles {
             ));
         }
         let items = buffer_items(&file, &header, &bitmap, &mut self.damaged)?;
-        let source = self.add_source(ImportSource::Packed(path.to_owned(), file))?;
+        let source = self.add_source(ImportSource::Buffer(path.to_owned(), file))?;
         self.items.extend(items.into_iter().map(|item| ArticleLocation { source, ..item }));
         Ok(())
     }
@@ -117,10 +119,12 @@ impl FoundArticles {
             ));
             return Ok(());
         };
-        let mut contents = vec![0; header.entries as usize * caf::ENTRY_BYTES];
-        let read = read_at_most(&file, header.contents_at, &mut contents)?;
+        // Limited to the size of the file, whatever the header states.
         let end = file_bytes(&file)?;
-        let source = self.add_source(ImportSource::Packed(path.to_owned(), file))?;
+        let stated = header.entries as usize * caf::ENTRY_BYTES;
+        let mut contents = vec![0; usize::try_from(end).unwrap_or(usize::MAX).min(stated)];
+        let read = read_at_most(&file, header.contents_at, &mut contents)?;
+        let source = self.add_source(ImportSource::Timecaf(path.to_owned()))?;
         for entry in contents.get(..read).unwrap_or_default().chunks_exact(caf::ENTRY_BYTES) {
             let Some(CafEntry { at, bytes, arrived }) = CafEntry::parse(entry) else { continue };
             if bytes <= ARTICLE_BYTES_MAX && at.checked_add(u64::from(bytes)).is_some_and(|to| to <= end) {
@@ -139,7 +143,7 @@ impl FoundArticles {
         files: Vec<(PathBuf, u32)>,
         links: HashMap<PathBuf, Vec<PathBuf>>,
     ) -> io::Result<()> {
-        let source = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
+        let source = u32::try_from(self.sources.len()).map_err(io::Error::other)?;
         let items = files.iter().enumerate();
         self.items.extend(items.map(|(at, (_, arrived))| ArticleLocation {
             source,
@@ -164,7 +168,7 @@ impl FoundArticles {
         records.retain(|record| record.data_bytes <= ARTICLE_BYTES_MAX);
         self.damaged += damaged + (all - records.len()) as u64;
         self.hidden += left_out;
-        let source = u16::try_from(self.sources.len())
+        let source = u32::try_from(self.sources.len())
             .map_err(|_| SpoolError::Unfit("there are too many buffers".into()))?;
         self.items.extend(records.iter().map(|record| ArticleLocation {
             source,
@@ -176,16 +180,17 @@ impl FoundArticles {
         Ok(())
     }
 
+    fn source_of(&self, item: &ArticleLocation) -> Option<&ImportSource> {
+        self.sources.get(item.source as usize)
+    }
+
     /// Reads an article as it is stored; shorter than it should be if its file is. Returns false if it no
     /// longer exists.
     pub fn read(&self, item: &ArticleLocation, out: &mut Vec<u8>) -> io::Result<bool> {
         out.clear();
-        match self.sources.get(usize::from(item.source)) {
-            Some(ImportSource::Packed(_, file)) => {
-                out.resize(item.bytes as usize, 0);
-                let read = read_at_most(file, item.at, out)?;
-                out.truncate(read);
-            }
+        match self.source_of(item) {
+            Some(ImportSource::Buffer(_, file)) => read_part(file, item, out)?,
+            Some(ImportSource::Timecaf(path)) => read_part(&File::open(path)?, item, out)?,
             Some(ImportSource::Files(files)) => {
                 let path = files.paths.get(item.at as usize).ok_or(io::ErrorKind::NotFound)?;
                 io::Read::read_to_end(
@@ -203,7 +208,7 @@ impl FoundArticles {
 
     /// Reads the beginning of an article that has its head; otherwise like [`FoundArticles::read`].
     pub fn read_head(&self, item: &ArticleLocation, out: &mut Vec<u8>) -> io::Result<bool> {
-        let is_record = matches!(self.sources.get(usize::from(item.source)), Some(ImportSource::Records(..)));
+        let is_record = matches!(self.source_of(item), Some(ImportSource::Records(..)));
         if item.bytes == 0 || is_record {
             return self.read(item, out);
         }
@@ -214,17 +219,17 @@ impl FoundArticles {
 
     /// Returns the file of an article.
     pub fn path(&self, item: &ArticleLocation) -> Option<&Path> {
-        match self.sources.get(usize::from(item.source))? {
-            ImportSource::Packed(path, _) | ImportSource::Records(path, ..) => Some(path),
+        match self.source_of(item)? {
+            ImportSource::Buffer(path, _) | ImportSource::Timecaf(path) | ImportSource::Records(path, ..) => {
+                Some(path)
+            }
             ImportSource::Files(files) => files.paths.get(item.at as usize).map(PathBuf::as_path),
         }
     }
 
     /// Returns the groups and numbers in the names of an article's file; empty if it is not of tradspool.
     pub fn places(&self, item: &ArticleLocation) -> Vec<(String, u64)> {
-        let (Some(ImportSource::Files(files)), Some(path)) =
-            (self.sources.get(usize::from(item.source)), self.path(item))
-        else {
+        let (Some(ImportSource::Files(files)), Some(path)) = (self.source_of(item), self.path(item)) else {
             return Vec::new();
         };
         let others = files.links.get(path).into_iter().flatten().map(PathBuf::as_path);
@@ -241,9 +246,7 @@ impl FoundArticles {
     /// Returns whether the tree of an article has a directory of this group without a file of this number:
     /// leafnode and C News remove a crossposted article from one group after the other.
     pub(super) fn lacks_file(&self, item: &ArticleLocation, group: &str, number: u64) -> bool {
-        let Some(ImportSource::Files(files)) = self.sources.get(usize::from(item.source)) else {
-            return false;
-        };
+        let Some(ImportSource::Files(files)) = self.source_of(item) else { return false };
         let dir = files.root.join(group.replace('.', "/"));
         dir.is_dir() && fs::symlink_metadata(dir.join(number.to_string())).is_err()
     }
@@ -305,6 +308,14 @@ fn buffer_items(
 /// Returns the length of a file or block device.
 fn file_bytes(mut file: &File) -> io::Result<u64> {
     io::Seek::seek(&mut file, io::SeekFrom::End(0))
+}
+
+/// Reads an article of a file with many; a part of it where the file ends.
+fn read_part(file: &File, item: &ArticleLocation, out: &mut Vec<u8>) -> io::Result<()> {
+    out.resize(item.bytes as usize, 0);
+    let read = read_at_most(file, item.at, out)?;
+    out.truncate(read);
+    Ok(())
 }
 
 fn read_at_most(file: &File, at: u64, out: &mut [u8]) -> io::Result<usize> {

@@ -148,12 +148,14 @@ impl Query {
                 self.groups.push(item.text.to_owned());
                 return Ok(());
             }
+            // All of several must hold.
             ("after", false) => {
-                self.from = Some(beginning(item.text)?);
+                self.from = self.from.max(Some(beginning(item.text)?));
                 return Ok(());
             }
             ("before", false) => {
-                self.to = Some(beginning(item.text)?);
+                let end = beginning(item.text)?;
+                self.to = Some(self.to.map_or(end, |to| to.min(end)));
                 return Ok(());
             }
             ("order", false) => {
@@ -179,6 +181,23 @@ impl Query {
             phrases.push(Phrase { place, words });
         }
         Ok(())
+    }
+
+    /// Returns the text of a query with one more item, which restricts it. A group replaces other groups,
+    /// because an article need be in one of several only.
+    pub fn narrowed(text: &str, item: &str) -> String {
+        let is_group = |item: &QueryItem<'_>| item.field == "group" && !item.is_negated;
+        let replaces = is_group(&QueryItem::next(item).0);
+        let (mut narrowed, mut rest) = (String::new(), text.trim());
+        while !rest.is_empty() {
+            let (known, after) = QueryItem::next(rest);
+            if !(replaces && is_group(&known)) {
+                narrowed.push_str(rest.strip_suffix(after).unwrap_or(rest).trim_end());
+                narrowed.push_str(if known.is_open { "\" " } else { " " });
+            }
+            rest = after.trim_start();
+        }
+        narrowed + item
     }
 
     /// Returns a hint about the query: a word that looks like a field, is none, and is therefore searched
@@ -210,6 +229,8 @@ struct QueryItem<'a> {
     text: &'a str,
     /// Text including the field.
     whole: &'a str,
+    /// True if the text begins with a quote and has no other.
+    is_open: bool,
 }
 
 const FIELDS: [&str; 7] = ["subject", "from", "group", "after", "before", "thread", "order"];
@@ -225,11 +246,13 @@ impl<'a> QueryItem<'a> {
         };
         let field = FIELDS.into_iter().find(known).unwrap_or_default();
         let value = if field.is_empty() { body } else { body.get(field.len() + 1..).unwrap_or_default() };
-        let (inner, after) = match value.strip_prefix('"') {
+        let quoted = value.strip_prefix('"');
+        let is_open = quoted.is_some_and(|quoted| !quoted.contains('"'));
+        let (inner, after) = match quoted {
             Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
             None => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
         };
-        let item = Self { is_negated: positive.is_some(), field, text: inner, whole: inner };
+        let item = Self { is_negated: positive.is_some(), field, text: inner, whole: inner, is_open };
         (item, after)
     }
 }
@@ -289,6 +312,30 @@ mod tests {
         assert_eq!(Query::parse("before:2024-03").unwrap().to, Some(1_709_251_200));
         assert_eq!(Query::parse("cat ORDER:Oldest").unwrap().order, ResultOrder::Oldest);
         assert_eq!(Query::parse("cat").unwrap().order, ResultOrder::Newest);
+    }
+
+    #[test]
+    fn several_dates_must_all_hold() {
+        let query = Query::parse("after:2001 before:2002-03 after:2000 before:2003").unwrap();
+        let same = Query::parse("after:2001 before:2002-03").unwrap();
+        assert_eq!((query.from, query.to), (same.from, same.to));
+    }
+
+    #[test]
+    fn narrowed_query_keeps_all_but_other_groups() {
+        for (text, item, expected) in [
+            (
+                "cat group:a.* -group:b  \"black cat\" Group:\"c\"",
+                "group:a.b",
+                "cat -group:b \"black cat\" group:a.b",
+            ),
+            ("cat after:2001 ", "after:2002 before:2003", "cat after:2001 after:2002 before:2003"),
+            ("cat \"black dog", "from:\"jane\"", "cat \"black dog\" from:\"jane\""),
+            ("group:a", "group:b", "group:b"),
+            ("subject:\"", "group:b", "subject:\"\" group:b"),
+        ] {
+            assert_eq!(Query::narrowed(text, item), expected);
+        }
     }
 
     #[test]

@@ -1,9 +1,16 @@
 //! Running programs: how they are started and killed, and reading their standard error.
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::process::Stdio;
+use std::io;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+/// Time to read the standard error of a program that has ended: a child of it may hold it open.
+pub const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns a command that is spoken to over pipes: in a process group of its own (see [`ProcessGroup`]), in
 /// `/`, and without our environment.
@@ -52,6 +59,28 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Waits for the end of a program, not for children that it leaves behind. Returns its status, and, if it
+/// failed, what [`complaint`] returns.
+///
+/// # Errors
+/// Errors of waiting.
+pub async fn ended(child: &mut Child, complaint_bytes_max: u64) -> io::Result<(ExitStatus, String)> {
+    let mut complaint = pin!(complaint(child.stderr.take(), complaint_bytes_max));
+    let mut said = None;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            text = &mut complaint, if said.is_none() => said = Some(text),
+        }
+    };
+    let complaint = match said {
+        Some(text) => text,
+        None if status.success() => String::new(),
+        None => timeout(COMPLAINT_TIMEOUT, complaint).await.unwrap_or_default(),
+    };
+    Ok((status, complaint))
 }
 
 /// Returns the beginning of what a program writes to its standard error until it closes it; the rest is read

@@ -112,8 +112,35 @@ pub struct DirectoryListing {
     form: ListingSource,
     /// Position after the last entry that was taken.
     position: u64,
-    /// Remaining entries, if a conversion began meanwhile.
-    kept: Option<VecDeque<LowerEntry>>,
+    /// Position at which the last read began, and the entries that it took: a caller with a small buffer asks
+    /// for some of them again.
+    recent: (u64, Vec<LowerEntry>),
+    /// Recent and remaining entries, if a conversion began meanwhile.
+    kept: Option<KeptEntries>,
+}
+
+/// Entries from a position to the end.
+struct KeptEntries {
+    begin: u64,
+    entries: Vec<LowerEntry>,
+    /// Index of the next entry.
+    at: usize,
+}
+
+impl KeptEntries {
+    fn next(&mut self) -> Option<LowerEntry> {
+        let entry = self.entries.get(self.at).cloned()?;
+        self.at += 1;
+        Some(entry)
+    }
+
+    /// Continues at a position; returns false if that is not among the entries.
+    fn seek(&mut self, position: u64) -> bool {
+        let after = self.entries.iter().position(|entry| entry.next == position).map(|before| before + 1);
+        let at = if position == self.begin { Some(0) } else { after };
+        self.at = at.unwrap_or(self.at);
+        at.is_some()
+    }
 }
 
 /// An open listing.
@@ -168,7 +195,7 @@ impl DirectoryListing {
     /// Creates a listing from the beginning.
     pub fn new(dir: LowerDirectory, dots: [u64; 2]) -> LowerResult<Self> {
         let form = ListingSource::new(&dir)?;
-        Ok(Self { dir, dots, form, position: 0, kept: None })
+        Ok(Self { dir, dots, form, position: 0, recent: (0, Vec::new()), kept: None })
     }
 
     /// Returns the directory.
@@ -182,9 +209,11 @@ impl DirectoryListing {
         if from != self.position || from == 0 {
             self.seek(from)?;
         }
+        self.recent.0 = from;
+        self.recent.1.clear();
         loop {
             let entry = match &mut self.kept {
-                Some(kept) => kept.pop_front(),
+                Some(kept) => kept.next(),
                 None => self.next(self.position)?,
             };
             let Some(entry) = entry else { return Ok(()) };
@@ -193,6 +222,9 @@ impl DirectoryListing {
                 return Ok(());
             }
             self.position = entry.next;
+            if self.kept.is_none() {
+                self.recent.1.push(entry);
+            }
         }
     }
 
@@ -209,18 +241,20 @@ impl DirectoryListing {
         if self.position == 0 || self.kept.is_some() {
             return Ok(());
         }
-        let (mut position, mut kept) = (self.position, VecDeque::new());
+        let (begin, mut entries) = std::mem::take(&mut self.recent);
+        let (mut position, at) = (self.position, entries.len());
         while let Some(entry) = self.next(position)? {
             position = entry.next;
-            kept.push_back(entry);
+            entries.push(entry);
         }
-        self.kept = Some(kept);
+        self.kept = Some(KeptEntries { begin, entries, at });
         Ok(())
     }
 
     fn put_back(&mut self, entry: LowerEntry) {
         if let Some(kept) = &mut self.kept {
-            return kept.push_front(entry);
+            kept.at -= 1;
+            return;
         }
         match &mut self.form {
             ListingSource::Plain(reader) => reader.waiting.push_front(entry),
@@ -230,6 +264,10 @@ impl DirectoryListing {
     }
 
     fn seek(&mut self, position: u64) -> LowerResult<()> {
+        if position != 0 && self.kept.as_mut().is_some_and(|kept| kept.seek(position)) {
+            self.position = position;
+            return Ok(());
+        }
         self.kept = None;
         if position == 0 {
             self.dir = LowerDirectory::new(self.dir.fd.clone(), self.dir.scheme)?;

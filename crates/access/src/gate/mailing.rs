@@ -57,10 +57,12 @@ impl LoginGate {
     fn sign_up_of(&self, config: &Config, token: &str) -> Option<MailedSignUp> {
         let table = self.store.recent().filter(|_| config.web.sign_up == SignUpMode::Mail)?;
         let found = sign_up_of_token(&table, token, unix_secs())?;
-        is_free(config, &table, &found.name).then_some(found)
+        let is_valid =
+            is_free(config, &table, &found.name) && !self.spent.is_spent(&found.mark, Instant::now());
+        is_valid.then_some(found)
     }
 
-    /// Makes the account of a link, with this password; the link is spent.
+    /// Makes the account of a link, with this password; the link is spent unless the server fails.
     pub async fn confirm_by_mail(
         &self,
         caller: &ClientEndpoint,
@@ -74,8 +76,8 @@ impl LoginGate {
         if !self.spent.spend(found.mark, lasts, Instant::now()) {
             return Err(PasswordChangeDenial::Wrong);
         }
-        let (name, group) = (found.name.clone(), config.web.sign_up_group.clone());
-        self.checking(move |store| {
+        let (name, group, mark) = (found.name.clone(), config.web.sign_up_group.clone(), found.mark);
+        let made = self.checking(move |store| {
             let made = StoredCredentials::new(&new).map_err(|_| PasswordChangeDenial::Trouble)?;
             edited(store.edit(|table| {
                 if table.has_alike(&found.name) {
@@ -86,8 +88,12 @@ impl LoginGate {
                 table.put(record);
                 Ok(())
             }))
-        })
-        .await?;
+        });
+        made.await.inspect_err(|denial| {
+            if !matches!(denial, PasswordChangeDenial::Wrong) {
+                self.spent.give_back(&mark);
+            }
+        })?;
         info!(address = %caller.address, user = &*name, "an account was confirmed by mail");
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::group_name::DirectoryGroupName;
 use super::ldap::{
     LdapConnection, LdapEntry, LdapError, LdapScope, SearchRequest, filter_for, filter_for_any,
 };
-use super::verdict::{OutsideUser, OutsideVerdict, granted};
+use super::verdict::{OutsideUser, OutsideVerdict, PasswordAttempt, granted};
 use crate::tls::{RemoteServer, RemoteServerError, first_line};
 use crate::users::prepared;
 use hashbrown::HashSet;
@@ -80,8 +80,9 @@ impl Directory {
         Self { config: config.clone(), places: Semaphore::new(config.connections_max) }
     }
 
-    /// Asks the directory about a name and a password, as received.
-    pub async fn ask(&self, name: &[u8], password: &[u8]) -> OutsideVerdict {
+    /// Asks the directory about a name and a password.
+    pub async fn ask(&self, attempt: &PasswordAttempt<'_>) -> OutsideVerdict {
+        let PasswordAttempt { name, password, locked, .. } = *attempt;
         let directory = self.config.name.as_str();
         // A bind without a password is an anonymous one, and succeeds (RFC 4513 section 5.1.2).
         let Some(name) = prepared(name).filter(|_| !password.is_empty()) else {
@@ -92,6 +93,9 @@ impl Directory {
             warn!(directory, "all connections to the directory were busy for too long");
             return OutsideVerdict::Unavailable;
         };
+        if let Some(left) = locked() {
+            return OutsideVerdict::Locked(left);
+        }
         match timeout(limit, self.log_in(&name, password)).await {
             Ok(Ok(Some(user))) => OutsideVerdict::Accepted(user),
             Ok(Ok(None)) => OutsideVerdict::Refused,
@@ -269,7 +273,9 @@ pub(super) fn escaped_for_dn(name: &str) -> String {
 mod tests {
     use super::super::fake_directory::{FakeDirectory, FakeEntry, Manners};
     use super::*;
+    use crate::endpoint::ClientEndpoint;
     use site_config::testing::with_trash;
+    use std::net::Ipv4Addr;
     use std::time::{Duration, Instant};
 
     const PEOPLE: &[FakeEntry] = &[
@@ -326,7 +332,19 @@ mod tests {
     }
 
     async fn asked(directory: &Directory, name: &str, password: &str) -> OutsideVerdict {
-        directory.ask(name.as_bytes(), password.as_bytes()).await
+        asked_while(directory, name, password, &|| None).await
+    }
+
+    async fn asked_while(
+        directory: &Directory,
+        name: &str,
+        password: &str,
+        locked: &(dyn Fn() -> Option<Duration> + Sync),
+    ) -> OutsideVerdict {
+        let caller = &ClientEndpoint { address: Ipv4Addr::LOCALHOST.into(), port: 1, local: None };
+        let attempt =
+            PasswordAttempt { caller, name: name.as_bytes(), password: password.as_bytes(), locked };
+        directory.ask(&attempt).await
     }
 
     #[tokio::test]
@@ -458,6 +476,15 @@ mod tests {
                 assert!(begun.elapsed() < Duration::from_secs(20), "{manners:?}: {:?}", begun.elapsed());
             }
         }
+    }
+
+    #[tokio::test]
+    async fn client_locked_out_while_it_waited_is_not_asked_about() {
+        let fake = FakeDirectory::start(Manners::Good, PEOPLE);
+        let directory = directory(&fake, SEARCHING);
+        let left = Duration::from_secs(9);
+        let verdict = asked_while(&directory, "fred", "flintstone", &|| Some(left)).await;
+        assert_eq!(verdict, OutsideVerdict::Locked(left));
     }
 
     #[tokio::test]

@@ -22,7 +22,7 @@ use disk::hex;
 use programs::AuthProgram;
 use site_config::Config;
 pub use verdict::granted_groups;
-pub(crate) use verdict::{OutsideUser, OutsideVerdict};
+pub(crate) use verdict::{OutsideUser, OutsideVerdict, PasswordAttempt};
 
 /// Octets of a made-up name.
 const DECOY_BYTES: usize = 12;
@@ -66,24 +66,26 @@ impl OutsideLogins {
         // Bytes with which some sources are not asked at all stay.
         let hidden = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { *byte } else { b'x' };
         let password: Vec<u8> = password.iter().map(hidden).collect();
-        self.ask(caller, name.as_bytes(), &password).await == OutsideVerdict::Unavailable
+        let attempt =
+            PasswordAttempt { caller, name: name.as_bytes(), password: &password, locked: &|| None };
+        self.ask(&attempt).await == OutsideVerdict::Unavailable
     }
 
-    /// Asks the sources about a name and a password, as received.
-    pub async fn ask(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> OutsideVerdict {
+    /// Asks the sources about a name and a password.
+    pub async fn ask(&self, attempt: &PasswordAttempt<'_>) -> OutsideVerdict {
         let mut verdict = OutsideVerdict::Refused;
         for program in &self.programs {
-            match program.ask(caller, name, password).await {
+            match program.ask(attempt).await {
                 OutsideVerdict::Refused => {}
                 OutsideVerdict::Unavailable => verdict = OutsideVerdict::Unavailable,
-                accepted => return accepted,
+                decided => return decided,
             }
         }
         for directory in &self.directories {
-            match directory.ask(name, password).await {
+            match directory.ask(attempt).await {
                 OutsideVerdict::Refused => {}
                 OutsideVerdict::Unavailable => verdict = OutsideVerdict::Unavailable,
-                accepted => return accepted,
+                decided => return decided,
             }
         }
         verdict

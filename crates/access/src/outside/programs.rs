@@ -5,7 +5,7 @@
 //! at once: one that is slow delays those alone who wait for it, and no longer than its time. The password is
 //! on its standard input only. Called by `outside`. Source: INN's external-auth documentation.
 
-use super::verdict::{OutsideUser, OutsideVerdict, granted_groups};
+use super::verdict::{OutsideUser, OutsideVerdict, PasswordAttempt, granted_groups};
 use crate::endpoint::ClientEndpoint;
 use site_base::program::{ProcessGroup, piped};
 use site_config::{Authenticator, GroupGrant};
@@ -37,8 +37,9 @@ impl AuthProgram {
         }
     }
 
-    /// Asks the program about a name and a password, as received.
-    pub async fn ask(&self, caller: &ClientEndpoint, name: &[u8], password: &[u8]) -> OutsideVerdict {
+    /// Asks the program about a name and a password.
+    pub async fn ask(&self, attempt: &PasswordAttempt<'_>) -> OutsideVerdict {
+        let PasswordAttempt { caller, name, password, locked } = *attempt;
         let Some((program, arguments)) = self.words.split_first() else { return OutsideVerdict::Refused };
         let forbidden = |text: &[u8]| text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
         if forbidden(name) || forbidden(password) {
@@ -48,6 +49,9 @@ impl AuthProgram {
             warn!(program, "all processes of the authenticator were busy for too long");
             return OutsideVerdict::Unavailable;
         };
+        if let Some(left) = locked() {
+            return OutsideVerdict::Locked(left);
+        }
         let run = async {
             let mut child = piped(program, arguments).spawn()?;
             let group = ProcessGroup::of(child.id());

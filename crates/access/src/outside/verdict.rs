@@ -2,7 +2,21 @@
 //!
 //! Called by the sources, and by `web` for those of providers.
 
+use crate::endpoint::ClientEndpoint;
 use site_config::GroupGrant;
+use std::time::Duration;
+
+/// A name and a password to be checked.
+pub(crate) struct PasswordAttempt<'a> {
+    pub caller: &'a ClientEndpoint,
+    /// As received.
+    pub name: &'a [u8],
+    /// As received.
+    pub password: &'a [u8],
+    /// Returns for how long the client is locked out, if it is by now: others may have failed while this one
+    /// waited for its turn.
+    pub locked: &'a (dyn Fn() -> Option<Duration> + Sync),
+}
 
 /// A user that a source accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +34,8 @@ pub(crate) enum OutsideVerdict {
     Refused,
     /// The source could not be asked.
     Unavailable,
+    /// The source was not asked, as the client is locked out for this time.
+    Locked(Duration),
 }
 
 /// Returns the groups of users that these groups elsewhere stand for.

@@ -13,7 +13,7 @@ use crate::sending::connection::ConnectionEnd;
 use crate::shared::FeedContext;
 use rustix::io::ioctl_fionread;
 use site_base::counters::add;
-use site_base::program::{ProcessGroup, complaint};
+use site_base::program::{COMPLAINT_TIMEOUT, ProcessGroup, complaint};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, PipeReader};
@@ -35,8 +35,6 @@ const WRITE_BYTES_MAX: usize = 4096;
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for the program to exit after its input is closed.
 const END_TIMEOUT: Duration = Duration::from_secs(4);
-/// Time to wait for its last error output.
-pub(super) const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes of its error output shown.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 

@@ -7,11 +7,10 @@
 
 use crate::outlets::Outlet;
 use crate::outlets::batch_dir::{FirstArticle, OutgoingBatches, ReadyBatch, first_of};
-use crate::outlets::channel::COMPLAINT_TIMEOUT;
 use crate::peer::feed::{FeedTrouble, PeerFeed};
 use crate::shared::FeedContext;
 use site_base::counters::add;
-use site_base::program::{ProcessGroup, complaint};
+use site_base::program::{ProcessGroup, ended};
 use spool::TailStart;
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +18,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -269,29 +267,15 @@ async fn run_program(
         .spawn()
         .map_err(failed)?;
     let group = ProcessGroup::of(child.id());
-    let mut complaint = pin!(complaint(child.stderr.take(), COMPLAINT_BYTES_MAX));
-    let mut said = None;
-    let ended = async {
-        loop {
-            tokio::select! {
-                status = child.wait() => break status,
-                text = &mut complaint, if said.is_none() => said = Some(text),
-            }
-        }
-    };
-    let Ok(status) = timeout(peer.send.after_batch_timeout, ended).await else {
+    let ended = ended(&mut child, COMPLAINT_BYTES_MAX);
+    let Ok(ended) = timeout(peer.send.after_batch_timeout, ended).await else {
         return Err(AfterBatchError::Killed(program.clone()));
     };
     group.ended();
-    let status = status.map_err(failed)?;
+    let (status, complaint) = ended.map_err(failed)?;
     if status.success() {
         return Ok(());
     }
-    let complaint = match said {
-        Some(text) => text,
-        // A child of it may hold its standard error open.
-        None => timeout(COMPLAINT_TIMEOUT, complaint).await.unwrap_or_default(),
-    };
     Err(AfterBatchError::Failed { program: program.clone(), status, complaint })
 }
 

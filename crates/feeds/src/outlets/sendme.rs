@@ -160,6 +160,8 @@ struct UnansweredMessage {
     /// At or before its row.
     mark: JournalMark,
     since: Instant,
+    /// How many of its Message-IDs are queued, or need not be.
+    queued_ids: usize,
 }
 
 /// Up to where all messages are answered.
@@ -180,9 +182,14 @@ fn answer_all(
             continue;
         }
         let sender = row.tagged.origin().and_then(|origin| origin.strip_prefix(OF_PEER)).map(Into::into);
-        let message =
-            UnansweredMessage { offer: FeedOffer::of(position, &row), sender, mark, since: Instant::now() };
-        if let Err(error) = answer(shared, &message) {
+        let mut message = UnansweredMessage {
+            offer: FeedOffer::of(position, &row),
+            sender,
+            mark,
+            since: Instant::now(),
+            queued_ids: 0,
+        };
+        if let Err(error) = answer(shared, &mut message) {
             let id = String::from_utf8_lossy(&message.offer.message_id);
             warn!(%id, %error, "cannot answer a control message now; trying again");
             unanswered.push_back(message);
@@ -193,8 +200,8 @@ fn answer_all(
 /// Tries again to answer messages; those that were tried for long enough are given up.
 fn answer_again(shared: &FeedContext, unanswered: &mut VecDeque<UnansweredMessage>) {
     let excess = unanswered.len().saturating_sub(UNANSWERED_MAX);
-    for (at, message) in std::mem::take(unanswered).into_iter().enumerate() {
-        let Err(error) = answer(shared, &message) else { continue };
+    for (at, mut message) in std::mem::take(unanswered).into_iter().enumerate() {
+        let Err(error) = answer(shared, &mut message) else { continue };
         if at < excess || message.since.elapsed() > UNANSWERED_LONGEST {
             let id = String::from_utf8_lossy(&message.offer.message_id);
             warn!(%id, %error, "a control message could not be answered, and is given up");
@@ -204,7 +211,7 @@ fn answer_again(shared: &FeedContext, unanswered: &mut VecDeque<UnansweredMessag
     }
 }
 
-fn answer(shared: &FeedContext, message: &UnansweredMessage) -> io::Result<()> {
+fn answer(shared: &FeedContext, message: &mut UnansweredMessage) -> io::Result<()> {
     let offer = &message.offer;
     let Some(wire) = shared.articles.whole(offer) else { return Ok(()) };
     let Ok(article) = Article::parse(wire.bytes()) else { return Ok(()) };
@@ -219,7 +226,7 @@ fn answer(shared: &FeedContext, message: &UnansweredMessage) -> io::Result<()> {
     let Outlet::Batches(own) = &peer.outlet else { return Ok(()) };
     match verb {
         SendmeVerb::Ihave => ask(shared, &peer, own, offer, &ids),
-        SendmeVerb::Sendme => queue(shared, &peer, &ids),
+        SendmeVerb::Sendme => queue(shared, &peer, &ids, &mut message.queued_ids),
     }
 }
 
@@ -252,10 +259,12 @@ fn ask(
     Ok(())
 }
 
-/// Queues the articles that a peer has requested, as far as they are here and it may have them.
-fn queue(shared: &FeedContext, peer: &Arc<PeerFeed>, ids: &[&[u8]]) -> io::Result<()> {
+/// Queues the articles that a peer has requested, as far as they are here and it may have them. `done` counts
+/// the Message-IDs that need not be looked at again.
+fn queue(shared: &FeedContext, peer: &Arc<PeerFeed>, ids: &[&[u8]], done: &mut usize) -> io::Result<()> {
     let mut queued = 0;
-    for id in ids {
+    for (at, id) in ids.iter().enumerate().skip(*done) {
+        *done = at;
         let key = shared.spool.key(id);
         let Lookup::Present(token) = shared.spool.lookup(&key) else { continue };
         let mark = JournalMark::default();
@@ -267,6 +276,7 @@ fn queue(shared: &FeedContext, peer: &Arc<PeerFeed>, ids: &[&[u8]]) -> io::Resul
         }
         queued += 1;
     }
+    *done = ids.len();
     info!(peer = peer.name, asked = ids.len(), queued, "sendme");
     // Saved before the message counts as answered.
     peer.save(&shared.hub.frontier);

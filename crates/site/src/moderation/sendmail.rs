@@ -5,7 +5,7 @@
 
 use super::queue::QueuedMail;
 use super::unsent::MailError;
-use site_base::program::complaint;
+use site_base::program::ended;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -32,7 +32,7 @@ pub(super) async fn send(command: &[String], mail: &QueuedMail) -> Result<(), Ma
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| MailError::Down(format!("{program}: {error}")))?;
-    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let stdin = child.stdin.take();
     let run = async {
         let feeding = async {
             if let Some(mut stdin) = stdin {
@@ -40,14 +40,13 @@ pub(super) async fn send(command: &[String], mail: &QueuedMail) -> Result<(), Ma
                 let _gone = stdin.write_all(&with_lf(&mail.text)).await;
             }
         };
-        let complaining = complaint(stderr, COMPLAINT_BYTES_MAX);
-        let ((), complaint, status) = tokio::join!(feeding, complaining, child.wait());
-        (complaint, status)
+        let ((), ended) = tokio::join!(feeding, ended(&mut child, COMPLAINT_BYTES_MAX));
+        ended
     };
-    let Ok((complaint, status)) = timeout(RUN_TIMEOUT, run).await else {
+    let Ok(ended) = timeout(RUN_TIMEOUT, run).await else {
         return Err(MailError::Later(format!("{program} did not end")));
     };
-    let status = status.map_err(|error| MailError::Later(format!("{program}: {error}")))?;
+    let (status, complaint) = ended.map_err(|error| MailError::Later(format!("{program}: {error}")))?;
     let text = format!("{program}: {status}: {complaint}");
     match status.code() {
         Some(0) => Ok(()),

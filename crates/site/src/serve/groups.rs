@@ -62,11 +62,16 @@ impl<S: NewsSource> GroupCommands<'_, S> {
         range: Option<NumberRange>,
         out: &mut ServerOutput,
     ) -> Answered {
+        let before = self.selection.get().cloned();
         match name {
             Some(name) => append_group(self.select(name).await?, name, out.text()),
             None => self.reselect(out).await?,
         }
-        self.send_numbers(range.unwrap_or(NumberRange { low: 0, high: None }), out).await
+        let sent = self.send_numbers(range.unwrap_or(NumberRange { low: 0, high: None }), out).await;
+        if sent.is_err() {
+            self.selection.restore(before);
+        }
+        sent
     }
 
     /// Handles LISTGROUP without a name: the current article becomes the first one again.

@@ -55,6 +55,11 @@ impl<G: Clone> Selection<G> {
         self.0.take()
     }
 
+    /// Selects what was selected before.
+    pub fn restore(&mut self, before: Option<SelectedGroup<G>>) {
+        self.0 = before;
+    }
+
     /// Returns the selected group.
     pub fn get(&self) -> Option<&SelectedGroup<G>> {
         self.0.as_ref()

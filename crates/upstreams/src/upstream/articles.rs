@@ -70,8 +70,17 @@ impl UpstreamLocator {
             Self::Id(id) => [part, id].concat().into(),
             Self::Number(group, number) => {
                 let upstream = group.pool.name().as_bytes();
-                [part, upstream, b" ", &group.name, b" ", &number.to_be_bytes()].concat().into()
+                let made = group.renumberings.count().to_be_bytes();
+                [part, upstream, b" ", &group.name, b" ", &number.to_be_bytes(), &made].concat().into()
             }
+        }
+    }
+
+    /// Returns the count of renumberings of the group, for an article by its number.
+    fn renumberings(&self) -> u64 {
+        match self {
+            Self::Number(group, _) => group.renumberings.count(),
+            Self::Id(_) => 0,
         }
     }
 
@@ -518,6 +527,7 @@ pub(super) fn on_its_way(
     all.insert(key.clone(), flight.clone());
     drop(all);
     let (table, flights, place) = (table.clone(), flights.clone(), place.clone());
+    let made = place.renumberings();
     tokio::spawn(async move {
         let landing = Arc::new(landing);
         let _leaves = FlightGuard { flights, key };
@@ -525,23 +535,26 @@ pub(super) fn on_its_way(
         let end =
             ArticleSearch { table: &table, place: &place, part, landing: &landing, together }.run().await;
         if end.is_ok() {
-            block_in_place(|| keep(&table, &place, part, &landing));
+            block_in_place(|| keep(&table, &place, part, &landing, made));
         }
         landing.end(end);
     });
     flight
 }
 
-/// Puts a complete article, or its head, into the cache.
-fn keep(table: &UpstreamTable, place: &UpstreamLocator, part: ArticlePart, landing: &Landing<FlightFacts>) {
+/// Puts a complete article, or its head, into the cache; `made` is the count of renumberings at its request.
+fn keep(
+    table: &UpstreamTable,
+    place: &UpstreamLocator,
+    part: ArticlePart,
+    landing: &Landing<FlightFacts>,
+    made: u64,
+) {
     let (about, bytes) = landing.change(|cargo| (cargo.about.clone(), cargo.bytes.clone()));
     let (Some(about), Some(cache)) = (about, &table.cache) else { return };
     let bytes = fitted_to(table, place, Some(about.from), bytes);
     match (place, part) {
-        (UpstreamLocator::Number(group, number), ArticlePart::Head) => {
-            group.shelf.put_head(*number, &about.id, &bytes)
-        }
-        (UpstreamLocator::Number(group, number), _) => group.shelf.put_article(*number, &about.id, &bytes),
+        (UpstreamLocator::Number(group, number), part) => group.keep(*number, part, &about.id, &bytes, made),
         (UpstreamLocator::Id(_), part) => {
             let origin = table.upstreams.get(about.from).map_or("", |upstream| &upstream.config.name);
             let kept = match part {

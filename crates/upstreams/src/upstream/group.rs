@@ -15,7 +15,7 @@ use super::shelf::CachedGroup;
 use super::table::Upstream;
 use super::trouble::{UpstreamError, shown};
 use super::xref::NumbersHere;
-use crate::{Answer, CountingBase, NeighbourSide, SourceError};
+use crate::{Answer, ArticlePart, CountingBase, NeighbourSide, SourceError};
 use lock_order::Ordered;
 use netnews::GroupMarks;
 use netnews::decimal::parse_decimal;
@@ -34,6 +34,8 @@ use tracing::warn;
 /// Groups with more articles than this are not checked for cancellations; with more numbers than this, their
 /// articles are counted before rows are requested.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
+/// Most questions for the numbers of one range.
+const NUMBER_QUESTIONS_MAX: u64 = 64;
 
 /// Number of the newest numbers that are searched for one whose article is known.
 const NEWEST_NUMBERS: u64 = 7;
@@ -359,6 +361,25 @@ impl NumberedGroup {
         *self.whole.lock() = None;
     }
 
+    /// Keeps an article of a number, or its head, as fetched before `made` renumberings.
+    pub fn keep(&self, number: u64, part: ArticlePart, id: &[u8], text: &[u8], made: u64) {
+        // A number from before means another article now.
+        if self.renumberings.count() == made {
+            self.note_kept(match part {
+                ArticlePart::Head => self.shelf.put_head(number, id, text),
+                _ => self.shelf.put_article(number, id, text),
+            });
+        }
+    }
+
+    /// Notes whether what was just put into the cache shows that the group was renumbered.
+    fn note_kept(&self, is_anew: bool) {
+        if is_anew {
+            self.forget();
+            self.renumbered();
+        }
+    }
+
     /// Discards all data, after the group was found to be renumbered.
     pub fn begin_anew(&self) {
         self.shelf.begin_anew();
@@ -400,7 +421,7 @@ impl NumberedGroup {
         let _one_at_a_time = self.asking.lock().await;
         if marks.count > WHOLE_NUMBERS_MAX {
             return match self.shelf.unknown(range.clone()) {
-                Some(gap) => self.ask_numbers(gap..=*range.end()).await,
+                Some(gap) => self.ask_many_numbers(gap..=*range.end()).await,
                 None => Ok(()),
             };
         }
@@ -423,6 +444,18 @@ impl NumberedGroup {
             self.ask_numbers(all).await?;
         }
         self.asked.lock().compared = Some(marks);
+        Ok(())
+    }
+
+    /// Asks for the numbers of a range with very many articles in parts, as an answer is limited.
+    async fn ask_many_numbers(&self, range: RangeInclusive<u64>) -> Answer<()> {
+        let (mut from, end) = range.into_inner();
+        let step = WHOLE_NUMBERS_MAX.max(end.saturating_sub(from) / NUMBER_QUESTIONS_MAX);
+        while from <= end {
+            let last = end.min(from.saturating_add(step));
+            self.ask_numbers(from..=last).await?;
+            from = last.saturating_add(1);
+        }
         Ok(())
     }
 
@@ -734,7 +767,7 @@ impl NumberedGroup {
         loop {
             let part = self.fetching.lock().arrived.get(kept).cloned();
             let Some((range, rows)) = part else { return };
-            let _asked_again = self.shelf.put_rows(range, &rows);
+            self.note_kept(self.shelf.put_rows(range, &rows));
             kept += 1;
         }
     }

@@ -29,8 +29,9 @@ impl NumberedGroup {
         let Some((range, marks)) = self.within(range).await? else { return Ok(Some(HeaderLines::default())) };
         let known = self.know_numbers(&range, marks).await;
         let mut numbers = Vec::new();
-        if !self.shelf.numbers(range, NUMBERS_MAX, &mut numbers) {
+        if !self.shelf.numbers(range.clone(), NUMBERS_MAX, &mut numbers) {
             known?;
+            self.shelf.all_kept(range)?;
         }
         let next = numbers.get(NUMBERS_MAX - 1).map(|last| last + 1);
         let which = HeaderKey { group: &self.name, made, name };

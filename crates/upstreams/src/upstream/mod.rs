@@ -430,7 +430,11 @@ impl NewsSource for Upstreams {
         if known.is_err() && group.shelf.count(range.clone()).is_none() {
             return known;
         }
-        if group.shelf.numbers(range, max, into) { Ok(()) } else { known }
+        if !group.shelf.numbers(range.clone(), max, into) {
+            known?;
+            group.shelf.all_kept(range)?;
+        }
+        Ok(())
     }
 
     async fn neighbour(
@@ -440,7 +444,13 @@ impl NewsSource for Upstreams {
         side: NeighbourSide,
     ) -> Answer<Option<u64>> {
         let group = group.current()?;
-        let (mut from, mut len) = (number, NEIGHBOURS_AT_FIRST);
+        // Numbers outside the marks need not be looked at.
+        let Some((all, _)) = group.within(0..=u64::MAX).await? else { return Ok(None) };
+        let mut from = match side {
+            NeighbourSide::Next => number.max(all.start().saturating_sub(1)),
+            NeighbourSide::Previous => number.min(all.end().saturating_add(1)),
+        };
+        let mut len = NEIGHBOURS_AT_FIRST;
         loop {
             let range = match side {
                 NeighbourSide::Next => from.saturating_add(1)..=from.saturating_add(len),
@@ -450,10 +460,11 @@ impl NewsSource for Upstreams {
             let far = if side == NeighbourSide::Next { *range.end() } else { *range.start() };
             let Some((range, marks)) = group.within(range).await? else { return Ok(None) };
             let known = group.know_numbers(&range, marks).await;
-            if let Some(found) = group.shelf.neighbour(range, side) {
+            if let Some(found) = group.shelf.neighbour(range.clone(), side) {
                 return Ok(Some(found));
             }
             known?;
+            group.shelf.all_kept(range)?;
             from = far;
         }
     }

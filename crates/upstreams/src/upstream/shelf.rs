@@ -14,6 +14,7 @@ use tokio::task::block_in_place;
 use tracing::warn;
 
 use super::rows::size_in;
+use super::trouble::UpstreamError;
 
 /// Cached data of a group.
 pub(super) struct CachedGroup(newscache::CacheGroup);
@@ -77,6 +78,13 @@ impl CachedGroup {
         self.known(|group| group.count(range))
     }
 
+    /// Returns an error if numbers of a range are unknown although the upstream was just asked for them: with
+    /// too many gaps they are not kept.
+    pub fn all_kept(&self, range: RangeInclusive<u64>) -> Result<(), UpstreamError> {
+        let error = || UpstreamError::Away("the group has too many gaps to keep its numbers".into());
+        self.count(range).map(|_| ()).ok_or_else(error)
+    }
+
     /// Returns the first number of a range that no LISTGROUP has covered yet.
     pub fn unknown(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let (first, last) = range.into_inner();
@@ -102,10 +110,10 @@ impl CachedGroup {
         self.known(|group| group.numbers(range, max, into))
     }
 
-    /// Stores the rows of a range as sent by OVER: its numbers without a row have no article. Returns false
-    /// if they cannot be kept.
+    /// Stores the rows of a range as sent by OVER: its numbers without a row have no article. Returns true if
+    /// they show that the group was renumbered, and its cached data was dropped.
     pub fn put_rows(&self, range: RangeInclusive<u64>, rows: &[u8]) -> bool {
-        self.done(|group| group.put_rows(range, rows, unix_secs()).map(|_| true))
+        self.done(|group| Ok(group.put_rows(range, rows, unix_secs())? == GroupOutcome::Anew))
     }
 
     /// Appends the rows of a range until they exceed this many bytes.
@@ -192,13 +200,13 @@ impl CachedGroup {
         self.0.head(number, patience, into, unix_secs())
     }
 
-    /// Keeps the header lines of an article.
-    pub fn put_head(&self, number: u64, id: &[u8], head: &[u8]) {
-        self.done(|group| group.put_head(number, id, head, unix_secs()).map(|_| ()));
+    /// Keeps the header lines of an article; returns as [`CachedGroup::put_rows`].
+    pub fn put_head(&self, number: u64, id: &[u8], head: &[u8]) -> bool {
+        self.done(|group| Ok(group.put_head(number, id, head, unix_secs())? == GroupOutcome::Anew))
     }
 
-    /// Keeps an article.
-    pub fn put_article(&self, number: u64, id: &[u8], article: &[u8]) {
-        self.done(|group| group.put_article(number, id, article, unix_secs()).map(|_| ()));
+    /// Keeps an article; returns as [`CachedGroup::put_rows`].
+    pub fn put_article(&self, number: u64, id: &[u8], article: &[u8]) -> bool {
+        self.done(|group| Ok(group.put_article(number, id, article, unix_secs())? == GroupOutcome::Anew))
     }
 }

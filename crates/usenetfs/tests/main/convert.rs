@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netnews::bucket::BucketScheme;
+use rustix::fs::{Mode, OFlags, RawDir};
 use tempfile::TempDir;
 use usenetfs::{ConversionReport, ConvertError, DirectoryForm, MountSettings, convert};
 
@@ -251,6 +253,34 @@ fn a_listing_that_has_begun_is_whole_though_everything_moves() {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 3000, "{form:?}");
+    }
+}
+
+/// The kernel asks again for what did not fit into the caller's buffer, from an earlier position than where
+/// the last answer ended.
+#[test]
+fn listing_with_a_small_buffer_is_whole_though_everything_moves() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir(site.upper("g")).unwrap();
+    for n in 0..3000 {
+        fs::write(site.upper("g").join(n.to_string()), "").unwrap();
+    }
+    for form in [DirectoryForm::Managed, DirectoryForm::Flat] {
+        let dir =
+            rustix::fs::open(site.upper("g"), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let mut buffer = [MaybeUninit::uninit(); 128];
+        let mut raw = RawDir::new(&dir, &mut buffer);
+        let mut names = Vec::new();
+        while let Some(entry) = raw.next() {
+            names.push(entry.unwrap().file_name().to_owned());
+            if names.len() == 12 {
+                assert!(to(&site.upper("g"), form).unwrap().moved >= 3000);
+            }
+        }
+        assert_eq!(names.len(), 3002, "{form:?}");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 3002, "{form:?}");
     }
 }
 

@@ -48,6 +48,10 @@ const NAME_CHARS_MAX: usize = 130;
 /// Longest error of a provider that is shown, in characters.
 const ERROR_CHARS_MAX: usize = 100;
 
+/// Refusal of a login whose state is not valid.
+const NOT_BEGUN: &str =
+    "This login was not begun in this browser, or is too old, or was finished before. Try again.";
+
 /// Logins at providers: what is known of the providers, and what is spent.
 pub(super) struct ProviderLogins {
     key: Option<StateKey>,
@@ -141,10 +145,7 @@ async fn finish(
     let next = begun.as_ref().map_or("/", |state| local_path(&state.next)).to_owned();
     let outcome = match begun {
         Some(state) => finished(&shared, &visitor, &provider, &state, &fields).await,
-        None => Err(LoginProblem::new(
-            StatusCode::FORBIDDEN,
-            "This login was not begun in this browser, or is too old, or was finished before. Try again.",
-        )),
+        None => Err(LoginProblem::new(StatusCode::FORBIDDEN, NOT_BEGUN)),
     };
     match outcome.and_then(|user| login::begin(&shared, &visitor, user)) {
         Ok(cookie) => with_cookie(answers::gone_to(&next), cookie),
@@ -154,11 +155,10 @@ async fn finish(
     }
 }
 
-/// Returns the state that a browser brings back, once, if it began the login here.
+/// Returns the state that a browser brings back, if it began the login here.
 fn begun_here(shared: &WebState, visitor: &Visitor, provider: &str, state: &str) -> Option<LoginState> {
     let (key, browser) = (shared.providers.key.as_ref()?, visitor.held_id()?);
-    let state = key.parse(state, provider, browser, unix_secs())?;
-    shared.providers.spent.spend(state.mark(), LOGIN_TIME_MAX, Instant::now()).then_some(state)
+    key.parse(state, provider, browser, unix_secs())
 }
 
 /// Finishes a login; returns the user.
@@ -192,6 +192,10 @@ async fn finished(
     // Failures count for the address alone: it is not known who failed.
     let address = caller.address.to_string();
     gate.open_to(caller, address.as_bytes())?;
+    // Counted for clients that are not locked out alone: the table is bounded.
+    if !shared.providers.spent.spend(state.mark(), LOGIN_TIME_MAX, Instant::now()) {
+        return Err(refused(NOT_BEGUN));
+    }
     let exchange = CodeExchange {
         code: field(fields, "code"),
         redirect: &redirect,

@@ -114,6 +114,8 @@ pub(super) async fn found(
     let parsed = newssearch::query::Query::parse(&text);
     let parsed = parsed.map_err(|error| reading.problem(StatusCode::BAD_REQUEST, &error.to_string()))?;
     let ids = reading.hits(&parsed, 0, ANSWERS_MAX).await?;
+    let ids_bytes = ids.iter().map(|id| size_of::<String>() + id.len()).sum();
+    let ids_memory = reading.news.memory.take(ids_bytes).await.map_err(failed)?;
     let news = reading.news.clone();
     let compressor = Some(MailboxCompressor::new(&shared, &reading).await?);
     let body = pieces::body(|pieces| async move {
@@ -121,6 +123,7 @@ pub(super) async fn found(
         for message_id in ids {
             mailbox.add(&MailRow { message_id, date: None, bytes: 0 }, usize::MAX).await?;
         }
+        drop(ids_memory);
         mailbox.finish().await
     });
     Ok(reading.mailbox("search", MailboxForm::Gzip, body))

@@ -160,7 +160,8 @@ impl NewsPages<'_> {
         for id in self.hits(query, 0, FACET_HITS).await? {
             let Some(found) = self.news.find(&id, ArticlePart::Head).await.map_err(failed)? else { continue };
             let get = |name: &[u8]| content_of(found.head(), name).unwrap_or_default();
-            let shown = xref_places(found.head()).filter(|(group, _)| self.news.view.shows(group));
+            let is_asked = |group: &[u8]| self.news.view.shows(group) && query.is_for_group(group);
+            let shown = xref_places(found.head()).filter(|(group, _)| is_asked(group));
             let groups = shown.map(|(group, _)| String::from_utf8_lossy(group).into_owned());
             let time = time_of(&self.news.source, id.as_bytes(), get(b"Date"));
             let year = time.map(|secs| year_of(secs).to_string());
@@ -243,7 +244,7 @@ fn facet(
     values.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
     values.truncate(FACET_VALUES_MAX);
     let links = values.into_iter().map(|(value, count)| {
-        let query = format!("{text} {}", narrower(&value));
+        let query = Query::narrowed(text, &narrower(&value));
         FacetLink { value, count, query }
     });
     Some(SearchFacet { name, values: links.collect() })

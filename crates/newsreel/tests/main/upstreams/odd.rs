@@ -326,3 +326,59 @@ fn gap_of_numbers_costs_no_questions() {
         assert!(asked.len() < 20, "{} questions: {:?}", asked.len(), asked.first());
     }
 }
+
+#[test]
+fn next_article_is_found_after_thousands_that_expired() {
+    let fake = Fake::with("comp.a", 3, 100);
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 3 "));
+    fake.change(|groups| groups.get_mut("comp.a").unwrap().articles.clear());
+    fake.put("comp.a", 9_000, 100);
+    assert!(client.ask("NEXT").starts_with("223 9000 "));
+    assert!(client.ask("LAST").starts_with("422 "));
+}
+
+#[test]
+fn renumbering_is_noticed_when_a_row_or_an_article_shows_it() {
+    for (known, shown_by) in [("ARTICLE 3", "OVER 1-12"), ("OVER 1-12", "ARTICLE 3")] {
+        let fake = Fake::with("comp.a", 12, 500);
+        let server = showing(&[section("fake", fake.address, "")]);
+        let mut client = server.client();
+        assert!(client.ask("GROUP comp.a").starts_with("211 12 "));
+        assert!(client.ask(known).starts_with("22"));
+        client.block();
+        assert!(client.ask("HDR Newsgroups 1-12").starts_with("225 "));
+        client.block();
+        // The newest articles, by which renumbering is noticed otherwise, stay.
+        fake.change(|groups| {
+            let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&3).unwrap();
+            *article = article.replace("<3.", "<other.");
+        });
+        let answer = client.ask(shown_by);
+        if answer.starts_with("22") {
+            client.block();
+        }
+        assert!(client.ask("STAT 3").starts_with("403 "), "{shown_by}: {answer}");
+        assert!(client.ask("GROUP comp.a").starts_with("211 12 "));
+        assert_eq!(client.ask("STAT 3"), "223 3 <other.comp.a@fake.example>");
+        fake.take("");
+        assert!(client.ask("HDR Newsgroups 1-12").starts_with("225 "));
+        client.block();
+        assert_eq!(fake.take("HDR"), ["HDR Newsgroups 1-12"]);
+    }
+}
+
+#[test]
+fn refused_list_of_numbers_leaves_the_selected_group() {
+    let fake = Fake::with("comp.a", 5, 500);
+    (1..=3).for_each(|number| fake.put("comp.b", number, 500));
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 5 "));
+    assert!(client.ask("STAT 2").starts_with("223 "));
+    fake.fail(Fault::Descending);
+    assert!(client.ask("LISTGROUP comp.b").starts_with("403 "));
+    fake.fail(Fault::None);
+    assert_eq!(client.ask("STAT"), format!("223 2 {}", id("comp.a", 2)));
+}
