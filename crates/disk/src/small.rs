@@ -159,11 +159,6 @@ impl NewFile {
         Ok(new)
     }
 
-    /// Sets the length of the file that others see from now on.
-    pub fn announce(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-
     /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(&[IoSlice::new(bytes)], self.end)?;
@@ -173,7 +168,6 @@ impl NewFile {
 
     /// Makes the file durable under the name `path`, replacing any file of that name.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
-        self.file.set_len(self.end)?;
         self.file.sync()?;
         self.disk.rename(&self.unfinished, path)?;
         self.is_finished = true;
@@ -344,7 +338,6 @@ mod tests {
     fn a_crash_leaves_a_file_under_its_name_only_if_it_is_whole() {
         let begin = |sim: &SimDisk| {
             NewFile::begin(Arc::new(sim.clone()), "/d/.part".into(), Path::new("/d")).and_then(|mut new| {
-                new.announce(9)?;
                 new.append(b"in ")?;
                 new.append(b"parts")?;
                 Ok(new)
@@ -361,7 +354,7 @@ mod tests {
         let sim = SimDisk::new();
         sim.create_dir(Path::new("/d")).unwrap();
         let new = begin(&sim).unwrap();
-        assert_eq!(sim.about(Path::new("/d/.part")).unwrap().map(|about| about.bytes), Some(9));
+        assert_eq!(sim.about(Path::new("/d/.part")).unwrap().map(|about| about.bytes), Some(8));
         assert!(begin(&sim).is_err(), "it is being written");
         drop(new);
         assert_eq!(sim.list(Path::new("/d")).unwrap(), Vec::<String>::new());

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use disk::{Disk, DiskFile, FileAccess, OpenMode, ReadMode, durable_replace};
 use lock_order::{Innermost, Ordered};
+use rustix::process::{Resource, getrlimit};
 
 use crate::base::rank;
 use crate::books::access_log::AccessLog;
@@ -18,7 +19,7 @@ use crate::books::bookkeeping::{Bookkeeping, CacheFile, DatedAnswer, GroupSlot, 
 use crate::books::lanes::{FileUse, ThreadLanes};
 use crate::books::stats::{CacheAccess, CacheCounters, CacheStats, ReadGroup};
 use crate::books::wanted::{MissedArticle, MissedList};
-use crate::files::open_files::OpenFiles;
+use crate::files::open_files::{OpenFiles, open_files_max};
 use crate::files::opening::{self, OpeningReport};
 use crate::files::slots::{NAMES_BYTES_MAX, SlotsFile, SlotsItem};
 use crate::index::answers::AnswerTable;
@@ -142,7 +143,7 @@ impl Cache {
             links: RecentLinks::default(),
             slots_file,
             cells: GroupCells::default(),
-            files: OpenFiles::default(),
+            files: OpenFiles::new(open_files_max(getrlimit(Resource::Nofile).current)),
             missing: AnswerTable::new(),
             present: AnswerTable::new(),
             counters: Innermost::new(CacheCounters::take(&counters)),

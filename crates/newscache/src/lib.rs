@@ -51,6 +51,7 @@ pub use books::bookkeeping::DatedAnswer;
 pub use books::stats::{CacheAccess, CacheStats, CountsByKind, ReadGroup, RequestCounts, RequestKind};
 pub use books::wanted::MissedArticle;
 pub use cache::Cache;
+pub use files::open_files::open_files_max;
 pub use files::opening::OpeningReport;
 pub use reading::group::{CacheGroup, CacheHit, GroupOutcome, RowCoverage};
 pub use reading::large::{ArticleDestination, ArticleWriter};

@@ -12,6 +12,17 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// The highest niceness: see nice(2).
 const NICE_MAX: i32 = 19;
 
+/// Lowers the priority of the calling thread, and of the threads that it starts from now on, by this
+/// niceness. If that is refused, they take their full share.
+pub fn lower_this_thread(nice: i32) {
+    let _as_before = setpriority_process(None, lowered(nice));
+}
+
+/// Returns the niceness of the calling thread with this added.
+fn lowered(nice: i32) -> i32 {
+    getpriority_process(None).unwrap_or_default().saturating_add(nice).min(NICE_MAX)
+}
+
 /// A runtime, one thread for each processor, that is started when it is first needed.
 #[derive(Debug)]
 pub struct LowPriorityThreads {
@@ -39,7 +50,7 @@ impl LowPriorityThreads {
     }
 
     fn start(&self) -> io::Result<Runtime> {
-        let nice = getpriority_process(None).unwrap_or_default().saturating_add(self.nice).min(NICE_MAX);
+        let nice = lowered(self.nice);
         Builder::new_multi_thread()
             .enable_all()
             .thread_name(self.name)

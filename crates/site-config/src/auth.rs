@@ -58,7 +58,7 @@ section! {
         /// 0. Beside that line there may be lines Group:NAME, see groups.
         program: Vec<String> = Program,
             example ["/usr/lib/news/bin/auth/passwd/ckpasswd", "-f", "/etc/news/passwd"];
-        /// A program that has not answered within this time is killed and counts as having refused.
+        /// A program that has not answered within this time is killed; the client may try again later.
         timeout: Duration = Span, default "10 s", example "30 s";
         /// The groups of the program's Group: lines that count for user_groups of [[access]], each as "NAME
         /// IN THE ANSWER -> GROUP", or as a GROUP's name that is the same there. Others are ignored.

@@ -594,36 +594,37 @@ impl Filesystem for Usenetfs {
         mut reply: ReplyDirectoryPlus,
     ) {
         let _turn = self.tree.turn();
+        // Why the entry after those in the answer cannot be shown, and whether there are any.
+        let (mut trouble, mut is_begun) = (None, false);
         let read = self.tree.listings.get(handle.0).and_then(|listing| {
             listing.lock().read(from, |entry| {
-                let is_dot = entry.name == "." || entry.name == "..";
-                let known = match is_dot {
-                    true => None,
-                    false => self.tree.look_up(ino.0, &entry.name).ok(),
-                };
-                let Some((attr, stat)) = known else {
+                let known = if entry.name == "." || entry.name == ".." {
+                    // The kernel takes no node of these.
                     let inode = INodeNo(self.tree.nodes.number(entry.inode));
-                    let attr = lower::unknown_attributes(inode, entry.kind);
-                    // Node number 0 makes the kernel look the name up itself.
-                    let number = if is_dot { inode } else { INodeNo(0) };
-                    return !reply.add(
-                        number,
-                        entry.next,
-                        &entry.name,
-                        &Duration::ZERO,
-                        &attr,
-                        Generation(0),
-                    );
+                    Ok((lower::unknown_attributes(inode, entry.kind), None))
+                } else {
+                    self.tree.look_up(ino.0, &entry.name).map(|(attr, stat)| (attr, Some(stat)))
                 };
-                let generation = lower::generation(&stat);
-                let is_full = reply.add(attr.ino, entry.next, &entry.name, &self.keep, &attr, generation);
-                if is_full {
+                let (attr, stat) = match known {
+                    Ok(known) => known,
+                    // It was removed since its directory was read; another file may have its inode by now.
+                    Err(rustix::io::Errno::NOENT) => return true,
+                    Err(error) => {
+                        trouble = Some(error);
+                        return false;
+                    }
+                };
+                let keep = if stat.is_some() { self.keep } else { Duration::ZERO };
+                let generation = stat.as_ref().map_or(Generation(0), lower::generation);
+                let is_full = reply.add(attr.ino, entry.next, &entry.name, &keep, &attr, generation);
+                if is_full && stat.is_some() {
                     self.tree.nodes.forget(attr.ino.0, 1);
                 }
+                is_begun |= !is_full;
                 !is_full
             })
         });
-        match read {
+        match read.and(trouble.filter(|_| !is_begun).map_or(Ok(()), Err)) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }

@@ -51,7 +51,7 @@ mod tree;
 mod workers;
 
 pub use converting::{ConversionReport, ConvertError, DirectoryForm};
-pub use lower::mounts::SPOOL_SOURCE;
+pub use lower::mounts::{MountEntry, SPOOL_SOURCE, mount_of, mounts};
 pub use managing::convert;
 pub use mounting::articles::{ArticleLookup, ArticleProvider, DiskWait, ReadFailure, ShownArticle};
 pub use mounting::device::{Device, serve};

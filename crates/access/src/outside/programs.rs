@@ -98,7 +98,7 @@ impl AuthProgram {
             }
             Err(_) => {
                 warn!(program, "the authenticator did not answer in time and was killed");
-                OutsideVerdict::Refused
+                OutsideVerdict::Unavailable
             }
         }
     }

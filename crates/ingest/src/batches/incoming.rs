@@ -20,6 +20,8 @@ const KEPT: &str = ".batch";
 const UNFINISHED: &str = ".new";
 /// Most files in the directory.
 const FILES_MAX: usize = 100_000;
+/// Bytes that a batch writes until it looks again at how much room there is: others arrive beside it.
+const LOOK_BYTES: u64 = 1 << 20;
 /// Time for which a file of another program must have been unchanged.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// Age at which an unfinished file is considered abandoned.
@@ -115,11 +117,9 @@ impl IncomingDir {
         let name = format!("{nanos:020}-{}-{count}{sender}", std::process::id());
         let unfinished = self.dir.join(format!(".{name}{UNFINISHED}"));
         let file = NewFile::begin(self.disk.clone(), unfinished, &self.data)?;
-        if let Some(bytes) = bytes {
-            // Announces the size to others that count the room left.
-            file.announce(bytes)?;
-        }
-        Ok(ArrivingBatch { file, kept: self.dir.join(name + KEPT), room })
+        // Its length takes no room before it arrives, so that a slow peer leaves it to others.
+        let kept = self.dir.join(name + KEPT);
+        Ok(ArrivingBatch { incoming: self.clone(), file, kept, room, look_after: LOOK_BYTES })
     }
 
     /// Returns the number of files, unfinished ones included, and their bytes.
@@ -173,16 +173,25 @@ impl IncomingDir {
 /// A batch being written; removed if dropped unfinished.
 #[derive(Debug)]
 pub struct ArrivingBatch {
+    incoming: IncomingDir,
     file: NewFile,
     kept: PathBuf,
-    /// Bytes left to it.
+    /// Bytes left to all, when it looked last.
     room: u64,
+    /// Bytes until it looks again.
+    look_after: u64,
 }
 
 impl ArrivingBatch {
     /// Appends to the batch.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), BatchNotKept> {
-        self.room = self.room.checked_sub(bytes.len() as u64).ok_or(BatchNotKept::NoRoom)?;
+        let more = bytes.len() as u64;
+        self.look_after = self.look_after.saturating_sub(more);
+        if self.look_after == 0 {
+            self.look_after = LOOK_BYTES;
+            self.room = self.incoming.bytes_max.saturating_sub(self.incoming.sizes()?.1);
+        }
+        self.room = self.room.checked_sub(more).ok_or(BatchNotKept::NoRoom)?;
         Ok(self.file.append(bytes)?)
     }
 
@@ -299,13 +308,31 @@ mod tests {
     fn bytes_of_waiting_batches_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
-        let announced = incoming.begin(None, Some(60)).unwrap();
+        assert!(matches!(incoming.begin(None, Some(101)), Err(BatchNotKept::NoRoom)));
+        let mut some = incoming.begin(None, Some(60)).unwrap();
+        some.write(&[0; 60]).unwrap();
         assert!(matches!(incoming.begin(None, Some(60)), Err(BatchNotKept::NoRoom)));
         let mut other = incoming.begin(None, None).unwrap();
         other.write(&[0; 40]).unwrap();
         assert!(matches!(other.write(b"x"), Err(BatchNotKept::NoRoom)));
-        drop(announced);
+        drop(some);
         incoming.begin(None, Some(60)).unwrap();
+    }
+
+    #[test]
+    fn batches_that_arrive_at_once_share_the_room_by_what_has_come_of_them() {
+        let data = tempfile::tempdir().unwrap();
+        let incoming = incoming(data.path(), 3 << 20);
+        let mut slow = incoming.begin(None, Some(3 << 20)).unwrap();
+        slow.write(b"x").unwrap();
+        let mut all = [incoming.begin(None, None).unwrap(), incoming.begin(None, None).unwrap()];
+        let piece = vec![0; 256 << 10];
+        let mut taken = 0;
+        for _ in 0..12 {
+            taken += all.iter_mut().filter_map(|batch| batch.write(&piece).ok()).count();
+        }
+        let bytes = taken * piece.len();
+        assert!((2 << 20..=4 << 20).contains(&bytes), "{bytes}");
     }
 
     #[test]

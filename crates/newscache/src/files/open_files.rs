@@ -1,7 +1,6 @@
 //! Open files, so that the next read of one neither opens it nor takes a lock.
 //!
-//! Each unit has one place, which it shares with every 2,048th other one; the last opened file is there.
-//! Called by `cache`.
+//! Each unit has one place, which it shares with others; the last opened file is there. Called by `cache`.
 
 use std::sync::Arc;
 
@@ -10,8 +9,15 @@ use disk::DiskFile;
 
 use crate::base::packed::CacheFile;
 
-/// Maximum number of open files.
-const PLACES: usize = 2048;
+/// Maximum number of open files, and the least.
+const PLACES_MAX: u64 = 2048;
+const PLACES_MIN: u64 = 16;
+
+/// Returns how many files a cache keeps open at most, in a process that may have this many: the others are
+/// for connections.
+pub fn open_files_max(limit: Option<u64>) -> usize {
+    limit.map_or(PLACES_MAX, |limit| (limit / 8).clamp(PLACES_MIN, PLACES_MAX)) as usize
+}
 
 /// An open file.
 #[derive(Debug)]
@@ -25,15 +31,14 @@ struct OpenUnit {
 #[derive(Debug)]
 pub(crate) struct OpenFiles(Box<[ArcSwapOption<OpenUnit>]>);
 
-impl Default for OpenFiles {
-    fn default() -> Self {
-        Self((0..PLACES).map(|_| ArcSwapOption::empty()).collect())
-    }
-}
-
 impl OpenFiles {
+    /// Creates a table for this many files.
+    pub fn new(places: usize) -> Self {
+        Self((0..places.max(1)).map(|_| ArcSwapOption::empty()).collect())
+    }
+
     fn place(&self, unit: u32) -> Option<&ArcSwapOption<OpenUnit>> {
-        self.0.get(unit as usize % PLACES)
+        self.0.get(unit as usize % self.0.len())
     }
 
     /// Returns the result of `work` for the file of a unit, if it is open.
@@ -78,7 +83,8 @@ mod tests {
     fn file_is_found_until_it_is_closed_or_replaced() {
         let disk = SimDisk::new();
         let open = disk.open(Path::new("/a"), OpenMode::Create).unwrap();
-        let files = OpenFiles::default();
+        const PLACES: usize = 40;
+        let files = OpenFiles::new(PLACES);
         let file = |hash| CacheFile::Large(hash);
         let has = |unit, hash| files.with(unit, file(hash), |_| ()).is_some();
         files.put(7, file(1), open.clone());
@@ -95,5 +101,10 @@ mod tests {
         (0..PLACES as u32 * 3).for_each(|unit| files.put(unit, file(1), open.clone()));
         assert_eq!(Arc::strong_count(&open), PLACES + 1);
         assert_eq!((has(7, 1), has(7 + 2 * PLACES as u32, 1)), (false, true));
+    }
+
+    #[test]
+    fn most_descriptors_are_left_to_connections() {
+        assert_eq!([None, Some(64), Some(1024), Some(1 << 20)].map(open_files_max), [2048, 16, 128, 2048]);
     }
 }

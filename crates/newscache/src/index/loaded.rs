@@ -246,6 +246,13 @@ impl GroupIndex {
         self.blocks.up_to(number).filter(|(_, block)| block.last >= number)
     }
 
+    /// Returns the highest number up to this one whose article is indexed, and the highest that a block of
+    /// rows covers.
+    pub fn last_known(&self, number: u64) -> [Option<u64>; 2] {
+        let covered = self.blocks.up_to(number).map(|(_, block)| block.last.min(number));
+        [self.articles.up_to(number).map(|(number, _)| number), covered]
+    }
+
     /// Returns the first number after this one that a block covers.
     pub fn next_block(&self, number: u64) -> Option<u64> {
         self.blocks.from(number).map(|(first, _)| first)

@@ -534,6 +534,15 @@ impl CacheGroup {
         })
     }
 
+    /// Returns the highest number up to this one whose article is cached, and the highest for which rows were
+    /// stored, which need not have a row.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn last_known(&self, number: u64) -> io::Result<[Option<u64>; 2]> {
+        self.with(|loaded| Ok(loaded.last_known(number)))
+    }
+
     /// Returns whether the article of a number seems to be cached, without counting a use.
     ///
     /// # Errors

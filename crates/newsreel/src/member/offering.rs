@@ -4,6 +4,7 @@ use super::MemberError;
 use cluster::MachineWorld;
 use cluster::nats::NatsEngine;
 use cluster::transfer::{SnapshotOffer, WantedSnapshot};
+use site_base::low_priority::lower_this_thread;
 use spool::Spool;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -13,6 +14,10 @@ use tracing::{info, warn};
 pub(super) const SNAPSHOT_REQUESTS: &str = "snapshot";
 /// Directory of the snapshots that are offered, in the site's directory.
 const OFFERS_DIR: &str = "offered-snapshots";
+
+/// Niceness of the threads that write a snapshot: they give way to the site, and to a restoration on the same
+/// machine, which takes longer than they do.
+const NICE: i32 = 10;
 
 /// Answers requests for snapshots of a member, as long as the engine is connected.
 pub(super) fn offer_snapshots(
@@ -45,6 +50,7 @@ fn begin(offer: &Arc<SnapshotOffer>, spool: &Weak<Spool>, wanted: WantedSnapshot
 }
 
 fn write(offer: &SnapshotOffer, spool: &Weak<Spool>, wanted: &WantedSnapshot) {
+    lower_this_thread(NICE);
     let written = spool.upgrade().map(|spool| spool.snapshots().write_for_now(&wanted.file));
     match written {
         Some(Ok(report)) => {

@@ -177,7 +177,7 @@ fn programs_are_asked_about_users_without_a_password_here() {
     }
     assert!(code(&mut server.client(), "fred", "flintstone").starts_with("281 "));
     // The program would run for minutes, and accept, if it were not killed at the time limit.
-    assert!(code(&mut start("1 s").client(), "slow", "x").starts_with("481 "));
+    assert!(code(&mut start("1 s").client(), "slow", "x").starts_with("403 "));
 }
 
 #[test]

@@ -69,6 +69,19 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
     assert!(searcher.search(&all, None, None, ANSWERS_MAX, 10).unwrap().is_empty());
 }
 
+#[test]
+fn phrases_to_leave_out_are_left_out() {
+    let (_disk, mut writer, searcher) = fresh();
+    for n in 1..=200 {
+        let body = if n % 5 == 0 { "a purple elephant" } else { "the elephant is purple" };
+        add(&mut writer, n, &text("x", "y", body));
+    }
+    writer.commit("1").unwrap();
+    assert_eq!(found(&searcher, "elephant -\"purple elephant\" order:oldest")[..2], ["<1@x>", "<2@x>"]);
+    assert!(!found(&searcher, "elephant -\"purple elephant\"").contains(&"<195@x>".to_owned()));
+    assert_eq!(found(&searcher, "\"purple elephant\" -\"elephant is\"").len(), 40);
+}
+
 /// A search for a phrase costs what the places of its words do, so an article of one word counts little.
 #[test]
 fn only_the_first_places_of_a_word_in_an_article_are_indexed() {

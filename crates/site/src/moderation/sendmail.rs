@@ -5,7 +5,7 @@
 
 use super::queue::QueuedMail;
 use super::unsent::MailError;
-use site_base::program::ended;
+use site_base::program::{ProcessGroup, ended};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -29,9 +29,11 @@ pub(super) async fn send(command: &[String], mail: &QueuedMail) -> Result<(), Ma
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| MailError::Down(format!("{program}: {error}")))?;
+    let group = ProcessGroup::of(child.id());
     let stdin = child.stdin.take();
     let run = async {
         let feeding = async {
@@ -46,6 +48,7 @@ pub(super) async fn send(command: &[String], mail: &QueuedMail) -> Result<(), Ma
     let Ok(ended) = timeout(RUN_TIMEOUT, run).await else {
         return Err(MailError::Later(format!("{program} did not end")));
     };
+    group.ended();
     let (status, complaint) = ended.map_err(|error| MailError::Later(format!("{program}: {error}")))?;
     let text = format!("{program}: {status}: {complaint}");
     match status.code() {

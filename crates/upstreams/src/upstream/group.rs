@@ -22,6 +22,7 @@ use netnews::decimal::parse_decimal;
 use netnews::overview_row::{field, index};
 use newscache::{Cache, MissedArticle, RowCoverage};
 use site_base::lock::{Leaf, rank};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::pin::pin;
@@ -34,6 +35,8 @@ use tracing::warn;
 /// Groups with more articles than this are not checked for cancellations; with more numbers than this, their
 /// articles are counted before rows are requested.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
+/// Most bytes of rows that stay in memory where the cache cannot keep them.
+const NOT_KEPT_BYTES_MAX: usize = 8 << 20;
 /// Most questions for the numbers of one range.
 const NUMBER_QUESTIONS_MAX: u64 = 64;
 
@@ -188,9 +191,13 @@ impl RowFetching {
         ranges
     }
 
-    /// Records that the requested ranges have arrived.
-    fn end_asked(&mut self, ranges: &[RangeInclusive<u64>]) {
-        self.arrived.clear();
+    /// Records that the requested ranges have arrived. If the cache could not keep their rows they stay here
+    /// for those that wait for them, until the next ones arrive.
+    fn end_asked(&mut self, ranges: &[RangeInclusive<u64>], are_kept: bool) {
+        let bytes: usize = self.arrived.iter().map(|(_, rows)| rows.len()).sum();
+        if are_kept || bytes > NOT_KEPT_BYTES_MAX {
+            self.arrived.clear();
+        }
         self.ended += 1;
         for range in ranges {
             if let Some(wanted) = self.wanted.pop_front()
@@ -314,8 +321,13 @@ impl NumberedGroup {
     /// renumbered without a lower high mark, and have a lower one because its last article was removed.
     pub fn question(&self) -> AskMarks {
         let high = self.shelf.marks().map_or(0, |marks| marks.high);
-        let newest = (high.saturating_sub(NEWEST_NUMBERS)..=high).rev().filter(|number| *number > 0);
-        let known = newest.filter_map(|number| Some((number, self.shelf.id_of(number)?)));
+        let last_known = self.shelf.last_known(high).into_iter().flatten();
+        let ends = std::iter::once(high).chain(last_known);
+        let mut newest: Vec<u64> =
+            ends.flat_map(|end| end.saturating_sub(NEWEST_NUMBERS).max(1)..=end).collect();
+        newest.sort_unstable_by_key(|number| Reverse(*number));
+        newest.dedup();
+        let known = newest.into_iter().filter_map(|number| Some((number, self.shelf.id_of(number)?)));
         AskMarks { group: self.name.clone(), known: known.take(KNOWN_ARTICLES_MAX).collect() }
     }
 
@@ -722,11 +734,11 @@ impl NumberedGroup {
                 Err(trouble) => Some(trouble),
             };
             // A wrong answer is not kept; one that broke off was correct so far.
-            if !matches!(trouble, Some(UpstreamError::Wrong(_))) && made == self.renumberings.count() {
-                self.keep_arrived();
-            }
+            let is_right =
+                !matches!(trouble, Some(UpstreamError::Wrong(_))) && made == self.renumberings.count();
+            let are_kept = !is_right || self.keep_arrived();
             let mut fetching = self.fetching.lock();
-            fetching.end_asked(&ranges);
+            fetching.end_asked(&ranges, are_kept);
             if let Some(trouble) = trouble {
                 fetching.failures += 1;
                 fetching.trouble = Some(trouble);
@@ -761,14 +773,17 @@ impl NumberedGroup {
         QuestionReach { last, articles: (last - first) / numbers_each + 1 }
     }
 
-    /// Keeps the rows that have arrived. Readers find them in one place or the other.
-    fn keep_arrived(&self) {
-        let mut kept = 0;
+    /// Keeps the rows that have arrived; returns false if some cannot be kept. Readers find them in one place
+    /// or the other.
+    fn keep_arrived(&self) -> bool {
+        let (mut at, mut are_kept) = (0, true);
         loop {
-            let part = self.fetching.lock().arrived.get(kept).cloned();
-            let Some((range, rows)) = part else { return };
-            self.note_kept(self.shelf.put_rows(range, &rows));
-            kept += 1;
+            let part = self.fetching.lock().arrived.get(at).cloned();
+            let Some((range, rows)) = part else { return are_kept };
+            let kept = self.shelf.put_rows(range, &rows);
+            are_kept &= kept.is_some();
+            self.note_kept(kept.unwrap_or_default());
+            at += 1;
         }
     }
 
@@ -903,7 +918,7 @@ mod tests {
     async fn rows_that_were_kept_since_they_were_missing_are_not_requested_again() {
         let group = Arc::new(group(GroupMarks { low: 1, high: 9, count: 9 }));
         let ended = group.fetching.lock().ended;
-        group.fetching.lock().end_asked(&[]);
+        group.fetching.lock().end_asked(&[], true);
         assert!(!group.fetch(1..=9, ended).await.unwrap(), "looks for them again");
         assert!(group.fetching.lock().wanted.is_empty());
         assert!(group.fetch(1..=9, ended + 1).await.is_err(), "asks the upstream, which is away");

@@ -455,6 +455,8 @@ impl ConnectionPool {
                 self.failed(text);
                 self.health.lock().is_logged_out = true;
             }
+            // A server that answers, and breaks off at one article again and again, is not away.
+            Err(UpstreamError::Broken(_)) if took.is_some() => add(&self.tally.failures, 1),
             Err(UpstreamError::Away(text) | UpstreamError::Broken(text)) => self.failed(text),
             // An answer that has begun, or another connection, shows that the server is not silent.
             Err(UpstreamError::Silent(text)) if took.is_some() => self.failed(text),

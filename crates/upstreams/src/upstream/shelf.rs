@@ -110,16 +110,22 @@ impl CachedGroup {
         self.known(|group| group.numbers(range, max, into))
     }
 
-    /// Stores the rows of a range as sent by OVER: its numbers without a row have no article. Returns true if
-    /// they show that the group was renumbered, and its cached data was dropped.
-    pub fn put_rows(&self, range: RangeInclusive<u64>, rows: &[u8]) -> bool {
-        self.done(|group| Ok(group.put_rows(range, rows, unix_secs())? == GroupOutcome::Anew))
+    /// Stores the rows of a range as sent by OVER: its numbers without a row have no article. Returns whether
+    /// they show that the group was renumbered, and its cached data was dropped; `None` if they cannot be
+    /// kept.
+    pub fn put_rows(&self, range: RangeInclusive<u64>, rows: &[u8]) -> Option<bool> {
+        self.done(|group| Ok(Some(group.put_rows(range, rows, unix_secs())? == GroupOutcome::Anew)))
     }
 
     /// Appends the rows of a range until they exceed this many bytes.
     pub fn rows(&self, range: RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> RowCoverage {
-        let missing = RowCoverage::Missing { range: range.clone() };
-        self.done(|group| group.rows(range, limit_bytes, into, unix_secs()).map(Some)).unwrap_or(missing)
+        let (start, missing) = (into.len(), RowCoverage::Missing { range: range.clone() });
+        let covered = self.done(|group| group.rows(range, limit_bytes, into, unix_secs()).map(Some));
+        covered.unwrap_or_else(|| {
+            // Some may have been read before the disk failed.
+            into.truncate(start);
+            missing
+        })
     }
 
     /// Returns the first part of a range whose rows are missing, without reading any.
@@ -142,6 +148,11 @@ impl CachedGroup {
     /// Returns the Message-ID of a number, if it is known.
     pub fn id_of(&self, number: u64) -> Option<Vec<u8>> {
         self.done(|group| group.id_of(number))
+    }
+
+    /// Returns the highest number up to this one whose article is cached, and the highest whose row may be.
+    pub fn last_known(&self, number: u64) -> [Option<u64>; 2] {
+        self.done(|group| group.last_known(number))
     }
 
     /// Returns whether the article of a number appears to be cached.
@@ -200,12 +211,12 @@ impl CachedGroup {
         self.0.head(number, patience, into, unix_secs())
     }
 
-    /// Keeps the header lines of an article; returns as [`CachedGroup::put_rows`].
+    /// Keeps the header lines of an article. Returns true if they show that the group was renumbered.
     pub fn put_head(&self, number: u64, id: &[u8], head: &[u8]) -> bool {
         self.done(|group| Ok(group.put_head(number, id, head, unix_secs())? == GroupOutcome::Anew))
     }
 
-    /// Keeps an article; returns as [`CachedGroup::put_rows`].
+    /// Keeps an article. Returns true if it shows that the group was renumbered.
     pub fn put_article(&self, number: u64, id: &[u8], article: &[u8]) -> bool {
         self.done(|group| Ok(group.put_article(number, id, article, unix_secs())? == GroupOutcome::Anew))
     }

@@ -19,27 +19,42 @@ pub fn mounted_at(point: &Path) -> io::Result<Option<String>> {
 }
 
 /// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
     /// Mount point.
     pub point: PathBuf,
+    /// Type of the file system, such as `ext4`.
+    pub kind: String,
     source: String,
     /// Lower directory, if it is a tree of ours.
     pub lower: Option<PathBuf>,
 }
 
-/// Returns all mounts, the latest last.
+/// Returns all mounts of this process, the latest last.
+///
+/// # Errors
+/// If the system's table cannot be read.
 pub fn mounts() -> io::Result<Vec<MountEntry>> {
     let text = fs::read("/proc/self/mountinfo")?;
-    Ok(text.split(|b| *b == b'\n').filter_map(mount_of).collect())
+    Ok(text.split(|b| *b == b'\n').filter_map(MountEntry::parse).collect())
 }
 
-/// Parses a line of mountinfo (proc_pid_mountinfo(5)).
-fn mount_of(line: &[u8]) -> Option<MountEntry> {
-    let mut fields = line.split(|b| *b == b' ');
-    let point = unescape(fields.nth(4)?);
-    let source = fields.skip_while(|field| *field != b"-").nth(2)?;
-    let lower = source.strip_prefix(SOURCE.as_bytes()).map(unescape);
-    Some(MountEntry { point, source: unescape(source).to_string_lossy().into_owned(), lower })
+/// Returns the mount of a path among these: the last of those nearest to it.
+pub fn mount_of<'a>(mounts: &'a [MountEntry], path: &Path) -> Option<&'a MountEntry> {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count())
+}
+
+impl MountEntry {
+    /// Parses a line of mountinfo (proc_pid_mountinfo(5)).
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|b| *b == b' ');
+        let point = unescape(fields.nth(4)?);
+        let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+        let (kind, source) = (String::from_utf8_lossy(fields.next()?).into_owned(), fields.next()?);
+        let lower = source.strip_prefix(SOURCE.as_bytes()).map(unescape);
+        Some(Self { point, kind, source: unescape(source).to_string_lossy().into_owned(), lower })
+    }
 }
 
 /// Decodes a field in which blanks and backslashes are octal.
@@ -70,9 +85,24 @@ mod tests {
     #[test]
     fn a_line_of_mountinfo_is_read() {
         let line = b"36 35 98:0 / /mnt/a\\040b rw,noatime shared:1 - fuse usenetfs:/srv/x\\134y rw,user_id=0";
-        let mount = mount_of(line).unwrap();
+        let mount = MountEntry::parse(line).unwrap();
         assert_eq!((mount.point, mount.lower), (PathBuf::from("/mnt/a b"), Some(PathBuf::from("/srv/x\\y"))));
-        assert!(mount_of(b"36 35 98:0 / / rw - ext4 /dev/vda rw").unwrap().lower.is_none());
-        assert!(mount_of(b"").is_none());
+        assert!(MountEntry::parse(b"36 35 98:0 / / rw - ext4 /dev/vda rw").unwrap().lower.is_none());
+        assert!(MountEntry::parse(b"").is_none());
+    }
+
+    #[test]
+    fn a_path_is_on_the_file_system_that_is_mounted_nearest() {
+        let table = [
+            &b"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw"[..],
+            b"35 22 0:30 / /srv/news rw - nfs4 host:/news rw",
+            b"36 35 8:17 / /srv/news/my\\040disk rw,noatime shared:2 master:3 - xfs /dev/sdb1 rw",
+        ];
+        let mounts: Vec<_> = table.into_iter().filter_map(MountEntry::parse).collect();
+        let kind = |path: &str| mount_of(&mounts, Path::new(path)).map(|mount| mount.kind.as_str());
+        assert_eq!(kind("/srv"), Some("ext4"));
+        assert_eq!(kind("/srv/newsreel"), Some("ext4"));
+        assert_eq!(kind("/srv/news/text0.cyc"), Some("nfs4"));
+        assert_eq!(kind("/srv/news/my disk/text1.cyc"), Some("xfs"));
     }
 }

@@ -289,3 +289,35 @@ fn memory_maps_and_programs_work() {
     assert!(Command::new("python3").args(["-c", python]).arg(site.upper("g/2")).status().unwrap().success());
     assert_eq!(&fs::read(site.lower("g/000/2")).unwrap()[4096..4101], b"hello");
 }
+
+/// Names are read from the lower directory before they are shown. A removed file's inode may belong to
+/// another file by then, which the kernel must not take for the removed one. Shows a fault only where the
+/// lower file system uses numbers of inodes again.
+#[test]
+fn file_removed_while_it_is_listed_spoils_no_other() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir(site.upper("g")).unwrap();
+    fs::create_dir(site.upper("h")).unwrap();
+    for n in 0..1000 {
+        File::create(site.upper("g").join(n.to_string())).unwrap();
+    }
+    let dir = rustix::fs::open(site.upper("g"), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+    let mut raw = RawDir::new(&dir, &mut buffer);
+    let mut names: Vec<String> = Vec::new();
+    let mut held = Vec::new();
+    while let Some(entry) = raw.next() {
+        names.push(entry.unwrap().file_name().to_string_lossy().into_owned());
+        if names.len() == 5 {
+            for n in (0..1000).filter(|n| !names.contains(&n.to_string())) {
+                fs::remove_file(site.upper("g").join(n.to_string())).unwrap();
+            }
+            held.extend((0..1000).map(|n| File::create_new(site.upper("h").join(n.to_string())).unwrap()));
+        }
+    }
+    assert_eq!(held.len(), 1000);
+    for mut file in held {
+        assert_eq!(file.metadata().unwrap().nlink(), 1);
+        file.write_all(b"text").unwrap();
+    }
+}

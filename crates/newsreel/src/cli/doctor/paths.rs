@@ -1,7 +1,6 @@
 //! Checks of the site's paths: file systems, free space, and owners of the files.
 
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use crate::cli::owner;
 use site::inject::Secret;
 use site_base::units;
 use site_config::Config;
+use usenetfs::{MountEntry, mount_of, mounts};
 
 /// Free space, in bytes, below which the journal and the indexes may run out of room soon.
 const FREE_BYTES_FEW: u64 = 1 << 30;
@@ -21,22 +21,13 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const FILES_MAX: usize = 20_000;
 /// File names that a line shows.
 const NAMES_SHOWN: usize = 3;
-/// The table of file systems.
-const MOUNTS_FILE: &str = "/proc/self/mountinfo";
 /// File systems of other machines, whose locks and failures differ from those of a disk.
 const REMOTE: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "fuse.sshfs", "fuse.glusterfs"];
 
-/// A mounted file system.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct MountPoint {
-    point: PathBuf,
-    kind: String,
-}
-
 /// Contents of one file system.
 struct FileSystemUse {
-    mount: MountPoint,
+    mount: MountEntry,
     /// An existing path on it.
     path: PathBuf,
     /// What the configuration has there.
@@ -46,7 +37,7 @@ struct FileSystemUse {
 }
 
 pub(super) fn parts(config: &Config) -> Vec<CheckResult> {
-    let mounts = mounts(&fs::read_to_string(MOUNTS_FILE).unwrap_or_default());
+    let mounts = mounts().unwrap_or_default();
     let mut places: Vec<FileSystemUse> = Vec::new();
     for (what, path) in paths(config) {
         // Nothing is known of a path that is away; `check` reports it.
@@ -89,40 +80,6 @@ fn promised(path: &Path) -> u64 {
     let Ok(about) = fs::metadata(path) else { return 0 };
     // Blocks are always counted in units of 512 bytes.
     if about.is_file() { about.len().saturating_sub(about.blocks() * 512) } else { 0 }
-}
-
-fn mounts(text: &str) -> Vec<MountPoint> {
-    let mount = |line: &str| {
-        let (own, of_type) = line.split_once(" - ")?;
-        let point = PathBuf::from(std::ffi::OsString::from_vec(unescaped(own.split(' ').nth(4)?)));
-        Some(MountPoint { point, kind: of_type.split(' ').next()?.to_owned() })
-    };
-    text.lines().filter_map(mount).collect()
-}
-
-/// Decodes spaces and the like, which are written as `\040`.
-fn unescaped(text: &str) -> Vec<u8> {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(part.get(3..).unwrap_or_default().as_bytes());
-            }
-            None => {
-                bytes.push(b'\\');
-                bytes.extend_from_slice(part.as_bytes());
-            }
-        }
-    }
-    bytes
-}
-
-/// Returns the file system of a path: the last of those mounted nearest to it.
-fn mount_of<'a>(mounts: &'a [MountPoint], path: &Path) -> Option<&'a MountPoint> {
-    let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    above.max_by_key(|mount| mount.point.components().count())
 }
 
 fn room(place: &FileSystemUse) -> CheckResult {
@@ -241,27 +198,12 @@ fn secrets(config: &Config) -> CheckResult {
 mod tests {
     use super::*;
 
-    const MOUNTS: &str = "\
-22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-35 22 0:30 / /srv/news rw - nfs4 host:/news rw
-36 35 8:17 / /srv/news/my\\040disk rw,noatime shared:2 master:3 - xfs /dev/sdb1 rw
-";
-
-    #[test]
-    fn a_path_is_on_the_file_system_that_is_mounted_nearest() {
-        let mounts = mounts(MOUNTS);
-        let kind = |path: &str| mount_of(&mounts, Path::new(path)).map(|mount| mount.kind.as_str());
-        assert_eq!(kind("/srv"), Some("ext4"));
-        assert_eq!(kind("/srv/newsreel"), Some("ext4"));
-        assert_eq!(kind("/srv/news/text0.cyc"), Some("nfs4"));
-        assert_eq!(kind("/srv/news/my disk/text1.cyc"), Some("xfs"));
-    }
-
     #[test]
     fn unsuitable_kinds_of_file_systems_are_reported() {
         let home = tempfile::tempdir().unwrap();
+        let point = home.path().display();
         let place = |kind: &str, promised_bytes| FileSystemUse {
-            mount: MountPoint { point: home.path().to_owned(), kind: kind.into() },
+            mount: MountEntry::parse(format!("1 1 8:1 / {point} rw - {kind} none rw").as_bytes()).unwrap(),
             path: home.path().to_owned(),
             what: vec!["data".into()],
             promised_bytes,

@@ -15,16 +15,18 @@ const PIPES: usize = 3;
 
 /// Describes how many files may be open, and how many are needed; without a limit, the latter alone.
 pub(super) fn summary(config: &Config, running: Option<&RunningServer>) -> String {
-    let needed = units::grouped(config.limits.connections_max as u64 + own(config));
-    match limit(running) {
+    let limit = limit(running);
+    let needed = units::grouped(config.limits.connections_max as u64 + own(config, limit));
+    match limit {
         Some(limit) => format!("{} files may be open, and at most {needed} are", units::grouped(limit)),
         None => format!("at most {needed} files are open, and there is no limit"),
     }
 }
 
-/// Returns the number of open files besides the connections of clients.
-fn own(config: &Config) -> u64 {
-    DESCRIPTORS_OWN + configured(config)
+/// Returns the number of open files besides the connections of clients, with this limit.
+fn own(config: &Config, limit: Option<u64>) -> u64 {
+    let cached = if config.upstreams.is_empty() { 0 } else { newscache::open_files_max(limit) };
+    DESCRIPTORS_OWN + configured(config) + cached as u64
 }
 
 /// Returns the number of open files for what is configured: connections to other servers, pipes to programs,
@@ -55,11 +57,13 @@ fn limit(running: Option<&RunningServer>) -> Option<u64> {
 
 pub(super) fn look(config: &Config, running: Option<&RunningServer>, found: &mut Findings) {
     let connections = config.limits.connections_max as u64;
-    let (own, configured) = (own(config), configured(config));
+    let configured = configured(config);
     if let Some(limit) = limit(running) {
+        let own = own(config, Some(limit));
         let text = format!(
             "connections_max is {connections}, and some {own} more files are open besides ({configured} for \
-             feeds, pulls, upstreams, buffers, archives and programs), but the hard limit of open files is \
+             feeds, pulls, upstreams, buffers, archives and programs, the rest for files of the server and its \
+             cache), but the hard limit of open files is \
              {limit}; raise it (LimitNOFILE= of the systemd unit, ulimit -Hn), or lower connections_max in \
              [limits] or connections of peers"
         );

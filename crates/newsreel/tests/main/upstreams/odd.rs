@@ -194,6 +194,11 @@ fn endless_list_costs_other_upstreams_groups_one_answer() {
     drop(client);
     wait_until("the list is given up", || server.status()["upstreams"][0]["wrong"].as_u64() == Some(1));
     assert_eq!(endless.take("LIST").len(), 1);
+    wait_until("readers no longer get the list that is given up", || {
+        let mut client = server.client();
+        client.send("LIST ACTIVE\r\nQUIT\r\n");
+        client.rest().lines().next_back().is_some_and(|line| line.starts_with("205 "))
+    });
     for command in ["LIST ACTIVE", "LIST COUNTS", "LIST ACTIVE *.a"] {
         let begun = Instant::now();
         let mut client = server.client();
@@ -381,4 +386,40 @@ fn refused_list_of_numbers_leaves_the_selected_group() {
     assert!(client.ask("LISTGROUP comp.b").starts_with("403 "));
     fake.fail(Fault::None);
     assert_eq!(client.ask("STAT"), format!("223 2 {}", id("comp.a", 2)));
+}
+
+#[test]
+fn article_that_always_breaks_off_leaves_the_groups_of_its_upstream_available() {
+    let fake = Fake::with("comp.a", 6, 500);
+    (1..=9).for_each(|n| fake.put(&format!("comp.b{n}"), 1, 500));
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 6 "));
+    fake.fail(Fault::BreaksOffAt(5));
+    for n in 1..=9 {
+        assert!(client.ask("ARTICLE 5").starts_with("403 "), "{n}");
+        assert!(server.client().ask(&format!("GROUP comp.b{n}")).starts_with("211 1 "), "{n}");
+    }
+    assert!(article_of(&mut client, "ARTICLE 6").is_some());
+}
+
+#[test]
+fn renumbering_of_a_group_of_which_only_old_articles_are_known_is_noticed() {
+    for known in ["OVER 1-50", "ARTICLE 50"] {
+        let fake = Fake::with("comp.a", 100, 200);
+        let server = showing(&[section("fake", fake.address, "")]);
+        let mut client = server.client();
+        assert!(client.ask("GROUP comp.a").starts_with("211 100 "));
+        assert!(client.ask(known).starts_with("22"), "{known}");
+        client.block();
+        fake.change(|groups| {
+            let group = groups.get_mut("comp.a").unwrap();
+            for (number, article) in &mut group.articles {
+                *article = article.replace(&format!("<{number}."), &format!("<other{number}."));
+            }
+        });
+        (101..=120).for_each(|number| fake.put("comp.a", number, 200));
+        assert!(client.ask("GROUP comp.a").starts_with("211 120 "), "{known}");
+        assert_eq!(client.ask("STAT 50"), "223 50 <other50.comp.a@fake.example>", "{known}");
+    }
 }
