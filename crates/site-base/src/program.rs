@@ -66,7 +66,7 @@ impl Drop for ProcessGroup {
 ///
 /// # Errors
 /// Errors of waiting.
-pub async fn ended(child: &mut Child, complaint_bytes_max: u64) -> io::Result<(ExitStatus, String)> {
+pub async fn wait_for_end(child: &mut Child, complaint_bytes_max: u64) -> io::Result<(ExitStatus, String)> {
     let mut complaint = pin!(complaint(child.stderr.take(), complaint_bytes_max));
     let mut said = None;
     let status = loop {

@@ -10,7 +10,7 @@ use crate::outlets::batch_dir::{FirstArticle, OutgoingBatches, ReadyBatch, first
 use crate::peer::feed::{FeedTrouble, PeerFeed};
 use crate::shared::FeedContext;
 use site_base::counters::add;
-use site_base::program::{ProcessGroup, ended};
+use site_base::program::{ProcessGroup, wait_for_end};
 use spool::TailStart;
 use std::collections::HashMap;
 use std::fmt;
@@ -267,8 +267,8 @@ async fn run_program(
         .spawn()
         .map_err(failed)?;
     let group = ProcessGroup::of(child.id());
-    let ended = ended(&mut child, COMPLAINT_BYTES_MAX);
-    let Ok(ended) = timeout(peer.send.after_batch_timeout, ended).await else {
+    let end = wait_for_end(&mut child, COMPLAINT_BYTES_MAX);
+    let Ok(ended) = timeout(peer.send.after_batch_timeout, end).await else {
         return Err(AfterBatchError::Killed(program.clone()));
     };
     group.ended();

@@ -5,7 +5,7 @@
 
 use super::queue::QueuedMail;
 use super::unsent::MailError;
-use site_base::program::{ProcessGroup, ended};
+use site_base::program::{ProcessGroup, wait_for_end};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -42,7 +42,7 @@ pub(super) async fn send(command: &[String], mail: &QueuedMail) -> Result<(), Ma
                 let _gone = stdin.write_all(&with_lf(&mail.text)).await;
             }
         };
-        let ((), ended) = tokio::join!(feeding, ended(&mut child, COMPLAINT_BYTES_MAX));
+        let ((), ended) = tokio::join!(feeding, wait_for_end(&mut child, COMPLAINT_BYTES_MAX));
         ended
     };
     let Ok(ended) = timeout(RUN_TIMEOUT, run).await else {

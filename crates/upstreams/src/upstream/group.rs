@@ -355,6 +355,8 @@ impl NumberedGroup {
         );
         self.renumberings.add();
         self.headers.forget(&self.name);
+        // Rows that the cache could not keep are those of other articles now.
+        self.fetching.lock().arrived.clear();
     }
 
     /// Requests the marks again when they are next wanted.
@@ -886,12 +888,15 @@ mod tests {
 
     /// Returns a group with these marks, of an upstream that refuses connections.
     fn group(marks: GroupMarks) -> NumberedGroup {
+        group_on(disk::SimDisk::new(), marks)
+    }
+
+    fn group_on(disk: disk::SimDisk, marks: GroupMarks) -> NumberedGroup {
         let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\n\
             class = \"c\"\n[[upstream]]\nname = \"isp\"\nhost = \"127.0.0.1:1\"\n";
         let config = site_config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
         let config = config.map_err(|error| error.to_string()).unwrap();
-        let disk = Arc::new(disk::SimDisk::new());
-        let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
+        let (cache, _) = Cache::open(Arc::new(disk), &config.cache.path, config.cache.settings(), 0).unwrap();
         let table = UpstreamTable::new(&config, &(Arc::new(|_: &[u8]| false) as _), Some(cache), None);
         let group = NumberedGroup::new(b"comp.test", table.upstreams.first().unwrap(), None);
         group.take_said(MarksAnswer::of(Some(marks)), Instant::now());
@@ -912,6 +917,28 @@ mod tests {
         assert_eq!(say(5, NumbersAnswer::Same), 2, "the last article was removed");
         assert_eq!(say(3, NumbersAnswer::Unknown), 3, "a lower high mark alone");
         assert_eq!(say(3, NumbersAnswer::Unknown), 3);
+    }
+
+    #[test]
+    fn rows_that_cannot_be_kept_are_shown_until_others_arrive_or_the_group_is_renumbered() {
+        let disk = disk::SimDisk::new();
+        let group = group_on(disk.clone(), GroupMarks { low: 1, high: 2, count: 2 });
+        let rows = b"1\ts\tf\td\t<1@x>\t\t5\t1\r\n2\ts\tf\td\t<2@x>\t\t5\t1\r\n";
+        let arrive = || {
+            group.fetching.lock().take(1..=2, rows);
+            let are_kept = group.keep_arrived();
+            group.fetching.lock().end_asked(&[], are_kept);
+            let mut shown = Vec::new();
+            let up_to = group.fetching.lock().rows(&(1..=2), usize::MAX, &mut shown);
+            (are_kept, up_to, shown.len())
+        };
+        disk.fail_at(disk.steps(), 28, true);
+        assert_eq!(arrive(), (false, Some(2), rows.len()));
+        group.begin_anew();
+        assert_eq!(group.fetching.lock().rows(&(1..=2), usize::MAX, &mut Vec::new()), None);
+        disk.stop_failing();
+        assert_eq!(arrive(), (true, None, 0));
+        assert_eq!(group.shelf.rows(1..=2, usize::MAX, &mut Vec::new()), RowCoverage::Done);
     }
 
     #[tokio::test(flavor = "multi_thread")]
